@@ -1,0 +1,1 @@
+"""Commands, configuration, results and figures."""

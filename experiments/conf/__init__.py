@@ -1,0 +1,1 @@
+"""Hydra configuration groups (this file makes `pkg://experiments.conf` importable)."""

@@ -1,0 +1,1 @@
+"""What a step costs: devices, model shapes, work and cost models."""

@@ -1,0 +1,1 @@
+"""Scheduling policies: batching, routing, eviction, admission. One class file each."""

@@ -1,0 +1,1 @@
+"""Discrete-event core of flocksim: requests, KV cache, instances, clusters, records."""

@@ -1,0 +1,269 @@
+"""The seams of the simulator: what a cost model, a policy or an engine must provide.
+
+Implementations live above `sim` and import from here. A policy sees live engine objects through the
+read-only Protocols below; it must not change them. It returns a decision, the engine checks and
+applies it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.request import Request
+
+if TYPE_CHECKING:
+    from sim.cost_totals import CostTotals
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class PrefillChunk(NamedTuple):
+    """Prefill work of one request in one step.
+
+    Attributes:
+        new_tokens: tokens computed in this step, >= 1.
+        prefix_tokens: tokens of the request whose KV already exists (cached or computed before).
+        is_last: whether the chunk completes the prefill, so that the step samples a token.
+    """
+
+    new_tokens: int
+    prefix_tokens: int
+    is_last: bool
+
+
+class RunningTree(Protocol):
+    """The prefix tree restricted to the requests that decode now.
+
+    Kept only for a cost model with `uses_prefix_tree`; nodes that one request alone uses are left
+    out. Unshared tokens follow from the batch's context moments.
+    """
+
+    @property
+    @abstractmethod
+    def member_counts(self) -> Mapping[int, int]:
+        """Decoding requests through each node, for nodes with two or more of them."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Grows whenever the counts change, so that derived sums can be cached."""
+
+    @abstractmethod
+    def node_tokens(self, node: int) -> int:
+        """Tokens of a node."""
+
+    @abstractmethod
+    def members_in_order(self) -> Sequence[Request]:
+        """Decoding requests in running order (the order in which a kernel meets them)."""
+
+
+class DecodeBatchView(Protocol):
+    """The requests that decode in the next step, as moments a cost model can price.
+
+    A request's context in a step counts the token being computed: `computed tokens + 1`. In step k
+    of a run (k = 0, 1, ...) every context is k tokens longer than in the first one.
+    """
+
+    @property
+    @abstractmethod
+    def num_requests(self) -> int:
+        """B, requests decoding."""
+
+    @property
+    @abstractmethod
+    def context_tokens(self) -> int:
+        """S1, sum of the contexts, tokens."""
+
+    @property
+    @abstractmethod
+    def context_tokens_squared(self) -> int:
+        """S2, sum of the squared contexts, tokens^2."""
+
+    @property
+    @abstractmethod
+    def max_context_tokens(self) -> int:
+        """Longest context, tokens; 0 when nothing decodes."""
+
+    @property
+    @abstractmethod
+    def tree(self) -> RunningTree | None:
+        """Running prefix tree; None unless the cost model asks for it."""
+
+
+class CostModel(Protocol):
+    """Prices the steps of one instance. Stateless towards the engine: same input, same price.
+
+    `decode_run_s(b, n)[0]` must equal `decode_step_s(b)` bit for bit, and its k-th entry must equal
+    `decode_step_s` of the batch after k steps (1e-9 relative where transcendental functions enter).
+    An executor or a scheduler overhead wraps a CostModel and is one.
+    """
+
+    uses_prefix_tree: bool
+
+    @abstractmethod
+    def decode_step_s(self, batch: DecodeBatchView) -> float:
+        """Duration of the next step if it only decodes `batch` (B >= 1), seconds."""
+
+    @abstractmethod
+    def decode_run_s(self, batch: DecodeBatchView, num_steps: int) -> FloatArray:
+        """Durations of the next `num_steps` >= 1 decode-only steps, seconds. Shape (num_steps,).
+
+        The caller may overwrite the returned array.
+        """
+
+    @abstractmethod
+    def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
+        """Duration of the next step if it decodes `batch` and prefills `chunks`, seconds."""
+
+    @abstractmethod
+    def add_decode_costs(
+        self, totals: "CostTotals", batch: DecodeBatchView, num_steps: int
+    ) -> None:
+        """Add the cost terms of `num_steps` decode-only steps to `totals`."""
+
+    @abstractmethod
+    def add_mixed_costs(
+        self, totals: "CostTotals", batch: DecodeBatchView, chunks: Sequence[PrefillChunk]
+    ) -> None:
+        """Add the cost terms of one mixed step to `totals`."""
+
+
+class InstanceView(Protocol):
+    """What a batch policy may read of its instance."""
+
+    @property
+    @abstractmethod
+    def instance_id(self) -> int:
+        """Index of the instance in its cluster."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> Mapping[int, Request]:
+        """Waiting requests by id, in queue order (preempted ones first)."""
+
+    @property
+    @abstractmethod
+    def running(self) -> Mapping[int, Request]:
+        """Running requests by id, in running order."""
+
+    @property
+    @abstractmethod
+    def num_free_blocks(self) -> int:
+        """KV blocks that nobody holds (they may carry cached prefixes)."""
+
+    @property
+    @abstractmethod
+    def num_usable_blocks(self) -> int:
+        """KV blocks of the instance less the null block."""
+
+    @abstractmethod
+    def cached_tokens(self, request: Request) -> int:
+        """Prompt tokens of a waiting request that the prefix cache holds now. Changes nothing."""
+
+
+class BatchPolicy(Protocol):
+    """Decides which waiting requests are tried for admission, and in what order."""
+
+    decides: ClassVar[Literal["every_step", "on_change"]] = "on_change"
+    """`on_change`: the order depends on the waiting and running sets only, so that a run of decode
+    steps need not ask again. `every_step` turns macro-stepping off while anything waits."""
+
+    admits_in_arrival_order: ClassVar[bool] = False
+    """True if a later arrival can never overtake a waiting one: then an arrival behind a blocked
+    head need not be looked at."""
+
+    @abstractmethod
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
+        """Waiting requests in the order in which to try them; stopping early closes the batch.
+
+        The engine takes each yielded request out of `instance.waiting` when it admits it, and stops
+        at the first one that does not fit. It asks at most once per step, only with seats and token
+        budget left.
+        """
+
+    def on_arrival(self, instance: InstanceView, request: Request, now_s: float) -> None:
+        """A request joined the waiting queue (also after a preemption)."""
+
+    def on_admit(self, instance: InstanceView, request: Request, now_s: float) -> None:
+        """A request was admitted to the running batch."""
+
+    def on_finish(self, instance: InstanceView, request: Request, now_s: float) -> None:
+        """A request left the running batch: finished, or preempted and waiting again."""
+
+    def on_step(self, instance: InstanceView, num_running: int, duration_s: float) -> None:
+        """One step ran with `num_running` requests (only for `every_step` policies)."""
+
+
+class ClusterView(Protocol):
+    """What a router sees of the cluster; possibly stale, as real routers' views are."""
+
+    @property
+    @abstractmethod
+    def num_instances(self) -> int:
+        """Number of instances."""
+
+    @property
+    @abstractmethod
+    def num_running(self) -> Sequence[int]:
+        """Running requests per instance."""
+
+    @property
+    @abstractmethod
+    def num_waiting(self) -> Sequence[int]:
+        """Waiting requests per instance."""
+
+    @property
+    @abstractmethod
+    def num_requests(self) -> Sequence[int]:
+        """Running plus waiting requests per instance."""
+
+    @property
+    @abstractmethod
+    def queued_prefill_tokens(self) -> Sequence[int]:
+        """Tokens per instance that still have to be prefilled (waiting and part-done prompts)."""
+
+    @abstractmethod
+    def kv_tokens(self) -> Sequence[int]:
+        """Tokens whose KV the running requests of each instance hold, brought to now."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Grows each time a published view is refreshed; 0 for an immediate view."""
+
+
+class Router(Protocol):
+    """Picks the instance for an arriving request."""
+
+    @abstractmethod
+    def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
+        """Instance id in [0, cluster.num_instances). Must not change request or view."""
+
+
+class AdmissionPolicy(Protocol):
+    """Accepts or refuses a request at the door of the cluster; refused ones count as rejected."""
+
+    @abstractmethod
+    def admit(self, request: Request, now_s: float) -> bool:
+        """Whether the request may enter."""
+
+
+class EvictionPolicy(Protocol):
+    """Orders the blocks that nobody holds: the smallest key is evicted first."""
+
+    is_release_order: bool
+    """True if keys grow with every release (LRU): then blocks are appended without asking."""
+
+    @abstractmethod
+    def key(self, owner: int, first_block: int, num_blocks: int, release_index: int) -> float:
+        """Key of a run of blocks at its release; equal keys keep release order.
+
+        Args:
+            owner: prefix-tree node, or a negative number for private blocks.
+            first_block: position of the run within its owner, blocks.
+            num_blocks: length of the run, blocks.
+            release_index: number of releases before this one.
+        """

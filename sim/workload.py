@@ -1,0 +1,139 @@
+"""A workload: every request that will arrive, in columns, with the sharing between prompts.
+
+This is what trace readers produce and what `simulate()` consumes. It holds no hash ids and no token
+contents, only lengths, times and paths in the prefix tree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.prefix_tree import NO_NODE, PrefixTree
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A column of names held as codes.
+
+    Attributes:
+        codes: index into `names` per request, -1 where absent. Shape (n,).
+        names: the distinct names.
+    """
+
+    codes: IntArray
+    names: tuple[str, ...]
+
+    def name_of(self, index: int) -> str | None:
+        """Name of request `index`, or None."""
+        code = int(self.codes[index])
+        return None if code < 0 else self.names[code]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Columns over n requests in order of arrival; request ids are row numbers.
+
+    Attributes:
+        arrival_s: arrival time in seconds from the start, >= 0, never decreasing. Shape (n,).
+        prompt_tokens: prompt length, >= 1. Shape (n,).
+        output_tokens: tokens the request will generate, >= 1. Shape (n,).
+        path_offsets: start of each request's slice of `path_nodes`. Shape (n + 1,).
+        path_nodes: nodes from the root down that the prompt shares with others, concatenated.
+            Their tokens are a prefix of the prompt; the rest of the prompt is private.
+        tree: the prefix tree.
+        output_node: node that holds exactly what the request generates, `NO_NODE` where nobody
+            reuses it; such a request has no private prompt tokens. Shape (n,) or None.
+        session_id: conversation of the request, -1 where none. Shape (n,) or None.
+        turn: turn within the session, from 0. Shape (n,) or None.
+        parent_id: request whose prompt and output this prompt continues, -1 where none.
+        tenant: customer of the request, or None.
+        slo_class: service class of the request, or None.
+        priority: smaller is more urgent. Shape (n,) or None.
+        provenance: where the rows came from (format, sha256, number of rows, options).
+    """
+
+    arrival_s: FloatArray
+    prompt_tokens: IntArray
+    output_tokens: IntArray
+    path_offsets: IntArray
+    path_nodes: IntArray
+    tree: PrefixTree
+    output_node: IntArray | None = None
+    session_id: IntArray | None = None
+    turn: IntArray | None = None
+    parent_id: IntArray | None = None
+    tenant: Labels | None = None
+    slo_class: Labels | None = None
+    priority: IntArray | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def without_sharing(
+        arrival_s: FloatArray,
+        prompt_tokens: IntArray,
+        output_tokens: IntArray,
+        **columns: Any,
+    ) -> "Workload":
+        """Workload in which no two prompts share a prefix."""
+        return Workload(
+            arrival_s=np.asarray(arrival_s, dtype=np.float64),
+            prompt_tokens=np.asarray(prompt_tokens, dtype=np.int64),
+            output_tokens=np.asarray(output_tokens, dtype=np.int64),
+            path_offsets=np.zeros(len(arrival_s) + 1, dtype=np.int64),
+            path_nodes=np.empty(0, dtype=np.int64),
+            tree=PrefixTree.empty(),
+            **columns,
+        )
+
+    @property
+    def num_requests(self) -> int:
+        """Number of requests."""
+        return len(self.arrival_s)
+
+    def path(self, index: int) -> tuple[int, ...]:
+        """Shared nodes of request `index`, root first."""
+        start, end = self.path_offsets[index], self.path_offsets[index + 1]
+        return tuple(self.path_nodes[start:end].tolist())
+
+    def shared_tokens(self) -> IntArray:
+        """Prompt tokens of each request that lie in shared nodes. Shape (n,)."""
+        lengths = np.append(0, np.cumsum(self.tree.num_tokens[self.path_nodes]))
+        shared: IntArray = lengths[self.path_offsets[1:]] - lengths[self.path_offsets[:-1]]
+        return shared
+
+    def validate(self) -> None:
+        """Check the columns against each other.
+
+        Raises:
+            ValueError: names the rule that is broken and the first offending row.
+        """
+        n = self.num_requests
+        for name in ("prompt_tokens", "output_tokens"):
+            if len(getattr(self, name)) != n:
+                raise ValueError(f"{name}: {len(getattr(self, name))} rows, expected {n}")
+        if len(self.path_offsets) != n + 1:
+            raise ValueError(f"path_offsets: {len(self.path_offsets)} entries, expected {n + 1}")
+        _refuse_rows("arrival_s must be finite and >= 0", ~(self.arrival_s >= 0))
+        _refuse_rows("arrival_s must be finite", ~np.isfinite(self.arrival_s))
+        _refuse_rows("arrival_s must not decrease", np.append(False, np.diff(self.arrival_s) < 0))
+        _refuse_rows("prompt_tokens must be >= 1", self.prompt_tokens < 1)
+        _refuse_rows("output_tokens must be >= 1", self.output_tokens < 1)
+        shared = self.shared_tokens()
+        _refuse_rows("path is longer than the prompt", shared > self.prompt_tokens)
+        if self.output_node is not None:
+            reused = self.output_node != NO_NODE
+            _refuse_rows(
+                "a request with an output_node must not have private prompt tokens",
+                reused & (shared != self.prompt_tokens),
+            )
+
+
+def _refuse_rows(rule: str, is_bad: npt.NDArray[np.bool_]) -> None:
+    if is_bad.any():
+        raise ValueError(f"request {int(np.argmax(is_bad))}: {rule}")

@@ -1,0 +1,1 @@
+"""Workloads: trace readers, synthetic generators, transforms, prefix compression."""
