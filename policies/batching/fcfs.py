@@ -1,0 +1,22 @@
+"""First come, first served."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from sim.interfaces import BatchPolicy, InstanceView
+from sim.request import Request
+
+
+class FCFS(BatchPolicy):
+    """Waiting requests in queue order; preempted ones stand at its head.
+
+    Source: vLLM v1 scheduler, policy `fcfs` (its default).
+    """
+
+    admits_in_arrival_order: ClassVar[bool] = True
+
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterator[Request]:
+        """Yield the head of the queue as long as it is admitted."""
+        waiting = instance.waiting
+        while waiting:
+            yield next(iter(waiting.values()))

@@ -1,0 +1,181 @@
+"""A cluster: instances behind a router, requests admitted at the door."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sim.decode_batch import DecodeBatch
+from sim.engine_rules import EngineRules
+from sim.errors import ConfigError, InvalidDecisionError
+from sim.instance import Instance
+from sim.interfaces import AdmissionPolicy, BatchPolicy, CostModel, EvictionPolicy, Router
+from sim.kv_cache import KvCache
+from sim.loads import DelayedView, Loads, PublishedView
+from sim.prefix_tree import BlockGeometry, PrefixTree
+from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
+from sim.request import Request
+from sim.running_tree import RunningPrefixTree
+from sim.step_clock import ARRIVAL, Call, StepClock
+from sim.units import blocks_for_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """What to simulate, beside the workload.
+
+    Attributes:
+        num_instances: replicas.
+        num_gpu_blocks: KV blocks of each, the null block included.
+        rules: engine rules.
+        cost: makes the cost model of an instance.
+        batching: makes the batch policy of an instance, given its id.
+        router: picks instances.
+        admission: accepts requests, None accepts all.
+        eviction: makes the eviction policy of an instance, None is LRU.
+        block_tokens: tokens per KV block.
+        prefix_caching: whether finished requests' blocks can be hit.
+        macro_steps: False plans every step on its own.
+        max_model_len: longest prompt plus output, tokens; None does not enforce one.
+        view_delay_s: age of the router's view, seconds.
+        publish_period_s: period at which the router's view is published, 0 for live, seconds.
+        check: verify the invariants while the simulation runs.
+    """
+
+    num_instances: int
+    num_gpu_blocks: int
+    rules: EngineRules
+    cost: Callable[[], CostModel]
+    batching: Callable[[int], BatchPolicy]
+    router: Router
+    admission: AdmissionPolicy | None = None
+    eviction: Callable[[], EvictionPolicy] | None = None
+    block_tokens: int = 16
+    prefix_caching: bool = True
+    macro_steps: bool = True
+    max_model_len: int | None = None
+    view_delay_s: float = 0.0
+    publish_period_s: float = 0.0
+    check: bool = False
+
+    def validate(self) -> None:
+        """Check the values against each other.
+
+        Raises:
+            ConfigError: names the value and what is allowed.
+        """
+        if self.num_instances < 1:
+            raise ConfigError(f"cluster.num_instances={self.num_instances}: must be at least 1")
+        if self.num_gpu_blocks < 2:
+            raise ConfigError(
+                f"engine.num_gpu_blocks={self.num_gpu_blocks}: must be at least 2 "
+                "(one block is the null block)"
+            )
+        if self.view_delay_s < 0 or self.publish_period_s < 0:
+            raise ConfigError("routing.view_delay_s and routing.publish_period_s must be >= 0")
+        if self.view_delay_s and self.publish_period_s:
+            raise ConfigError(
+                "routing.view_delay_s and routing.publish_period_s cannot both be set: "
+                "a view is either delayed or published"
+            )
+
+
+class Cluster:
+    """Instances, their router and the stream of arrivals.
+
+    Args:
+        spec: what to simulate.
+        clock: simulated time.
+        requests: requests in order of arrival.
+        tree: prefix tree of the workload.
+        log: columns over requests.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        clock: StepClock,
+        requests: Iterator[Request],
+        tree: PrefixTree,
+        log: RequestLog,
+    ) -> None:
+        spec.validate()
+        self.spec = spec
+        self.clock = clock
+        self.log = log
+        self.loads = Loads(spec.num_instances)
+        self.stale_view: PublishedView | DelayedView | None = None
+        if spec.publish_period_s:
+            self.stale_view = PublishedView(self.loads, spec.publish_period_s)
+        elif spec.view_delay_s:
+            self.stale_view = DelayedView(self.loads, spec.view_delay_s)
+        geometry = BlockGeometry.of(tree, spec.block_tokens)
+        self.instances = [self._make_instance(i, geometry, tree) for i in range(spec.num_instances)]
+        self.loads.kv_tokens_at = lambda i, time_s: self.instances[i].kv_tokens_at(time_s)
+        self._view = self.loads if self.stale_view is None else self.stale_view
+        self._requests = requests
+        self._next = next(requests, None)
+        if self._next is not None:
+            Call(clock, self._next.arrival_s, ARRIVAL, self._on_arrival)
+
+    def _make_instance(self, index: int, geometry: BlockGeometry, tree: PrefixTree) -> Instance:
+        spec = self.spec
+        cost = spec.cost()
+        running: dict[int, Request] = {}
+        running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
+        eviction = spec.eviction() if spec.eviction is not None else None
+        return Instance(
+            instance_id=index,
+            clock=self.clock,
+            rules=spec.rules,
+            policy=spec.batching(index),
+            cost=cost,
+            kv=KvCache(spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction),
+            batch=DecodeBatch(spec.block_tokens, running_tree),
+            running=running,
+            loads=self.loads,
+            log=self.log,
+            macro_steps=spec.macro_steps,
+            stale_view=self.stale_view,
+        )
+
+    def _on_arrival(self, _call: Call) -> None:
+        """Route every request that arrives at this instant."""
+        request = self._next
+        assert request is not None
+        now_s = request.arrival_s
+        while request is not None and request.arrival_s == now_s:
+            self._accept(request, now_s)
+            request = next(self._requests, None)
+        self._next = request
+        if request is not None:
+            Call(self.clock, request.arrival_s, ARRIVAL, self._on_arrival)
+
+    def _accept(self, request: Request, now_s: float) -> None:
+        spec = self.spec
+        if spec.max_model_len is not None and request.prompt_tokens >= spec.max_model_len:
+            self.log.reject(request.request_id, OVER_MODEL_LEN)
+            return
+        tokens = request.prompt_tokens + request.output_tokens - 1
+        if blocks_for_tokens(tokens, spec.block_tokens) > spec.num_gpu_blocks - 1:
+            self.log.reject(request.request_id, OVER_CAPACITY)
+            return
+        if spec.admission is not None and not spec.admission.admit(request, now_s):
+            self.log.reject(request.request_id, REFUSED)
+            return
+        if not spec.prefix_caching:
+            request.kv_path = ()
+        view = self._view
+        if self.stale_view is not None:
+            self.stale_view.refresh(now_s)
+        else:
+            self.loads.now_s = now_s
+        choice = spec.router.route(request, view, now_s)
+        try:
+            instance = self.instances[choice] if choice >= 0 else None
+        except (TypeError, IndexError):
+            instance = None
+        if instance is None:
+            raise InvalidDecisionError(
+                type(spec.router).__name__,
+                f"chose instance {choice!r}, allowed are 0 to {spec.num_instances - 1}",
+            )
+        instance.submit(request, now_s)

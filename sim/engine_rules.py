@@ -1,0 +1,33 @@
+"""The seam between an instance and the engine whose rules it follows."""
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from sim.instance import Instance
+
+
+class EngineRules(Protocol):
+    """What one step of a serving engine contains. Stateless: shared by all instances.
+
+    Attributes:
+        lag: steps planned ahead of the one that executes (0 synchronous, 1 asynchronous).
+        max_num_seqs: seats, requests that may run at once.
+    """
+
+    lag: int
+    max_num_seqs: int
+
+    @abstractmethod
+    def plan_step(self, instance: "Instance", now_s: float) -> None:
+        """Fill `instance.plan` for the next step and take its KV blocks.
+
+        May call `instance.admit` and `instance.preempt`, and must set `plan.max_steps` to the
+        number of decode steps for which planning anew would give this very plan (1 if it has
+        chunks), `plan.decode_blocks` to the blocks taken for decoding requests, and
+        `plan.is_empty`.
+        """
+
+    @abstractmethod
+    def has_room(self, instance: "Instance") -> bool:
+        """Whether an arrival could be admitted by the next plan, KV blocks aside."""

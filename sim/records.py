@@ -1,0 +1,137 @@
+"""What a simulation hands back: columns over requests, steps and runs of steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.cost_totals import CostTotals
+from sim.recorder import COMPLETED, REJECTED, UNFINISHED
+from sim.workload import Workload
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecords:
+    """One row per request of the workload; times in seconds, NaN where it did not happen.
+
+    Attributes:
+        status: COMPLETED, REJECTED or UNFINISHED. Shape (n,), like all columns.
+        reject_reason: why it was rejected, 0 otherwise.
+        instance: instance that served it, -1 where none.
+        cached_tokens: prompt tokens found in the prefix cache at first admission, -1 before.
+        num_preemptions: how often it lost its KV.
+        admitted_s: time of its first admission.
+        first_token_s: end of the step that produced its first token.
+        finish_s: end of the step that produced its last token.
+        first_step: that step of the instance, counted from 1; 0 where none.
+        last_step: the step of its latest token, counted from 1; 0 where none.
+        more_intervals: for preempted requests, all pairs (first, last) of steps with tokens.
+    """
+
+    status: npt.NDArray[np.int8]
+    reject_reason: npt.NDArray[np.int8]
+    instance: IntArray
+    cached_tokens: IntArray
+    num_preemptions: IntArray
+    admitted_s: FloatArray
+    first_token_s: FloatArray
+    finish_s: FloatArray
+    first_step: IntArray
+    last_step: IntArray
+    more_intervals: Mapping[int, tuple[int, ...]]
+
+    @property
+    def is_completed(self) -> npt.NDArray[np.bool_]:
+        """Rows that finished."""
+        is_completed: npt.NDArray[np.bool_] = self.status == COMPLETED
+        return is_completed
+
+    def intervals(self, instance: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Decode intervals on an instance: (request, first step, last step), each of shape (k,).
+
+        A request has a token in every step of an interval; intervals of a request are in order.
+        """
+        rows = np.flatnonzero((self.instance == instance) & (self.first_step > 0))
+        is_split = np.isin(rows, np.fromiter(self.more_intervals, np.int64))
+        plain = rows[~is_split]
+        split = [
+            (row, pairs[k], pairs[k + 1])
+            for row in rows[is_split].tolist()
+            for pairs in (self.more_intervals[row],)
+            for k in range(0, len(pairs), 2)
+        ]
+        more = np.array(split, dtype=np.int64).reshape(-1, 3)
+        return (
+            np.concatenate([plain, more[:, 0]]),
+            np.concatenate([self.first_step[plain], more[:, 1]]),
+            np.concatenate([self.last_step[plain], more[:, 2]]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRecords:
+    """What one instance did.
+
+    Attributes:
+        step_end_s: end time of each step. Shape (steps,).
+        runs: one row per run of equal steps, columns as in `sim.recorder.RUN_COLUMNS`.
+        costs: sums of the cost terms.
+    """
+
+    step_end_s: FloatArray
+    runs: IntArray
+    costs: CostTotals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationResult:
+    """All records of a simulation.
+
+    Attributes:
+        workload: the input.
+        requests: columns over requests.
+        instances: one entry per instance.
+        num_gpu_blocks: KV blocks per instance, the null block included.
+        block_tokens: tokens per KV block.
+        end_s: simulated time at which the records end.
+        is_interrupted: whether the user stopped it.
+    """
+
+    workload: Workload
+    requests: RequestRecords
+    instances: tuple[InstanceRecords, ...]
+    num_gpu_blocks: int
+    block_tokens: int
+    end_s: float
+    is_interrupted: bool
+
+    @property
+    def costs(self) -> CostTotals:
+        """Sums of the cost terms over all instances."""
+        total = CostTotals()
+        for instance in self.instances:
+            total.add(instance.costs)
+        return total
+
+    def count(self, status: int) -> int:
+        """Requests with a status."""
+        return int(np.count_nonzero(self.requests.status == status))
+
+    @property
+    def num_finished(self) -> int:
+        """Requests that produced their last token."""
+        return self.count(COMPLETED)
+
+    @property
+    def num_rejected(self) -> int:
+        """Requests that were refused at the door."""
+        return self.count(REJECTED)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that were waiting, running or yet to arrive at the end."""
+        return self.count(UNFINISHED)

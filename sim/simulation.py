@@ -1,0 +1,136 @@
+"""`simulate()`: run a workload through a cluster and return the records."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.arrivals import requests_of
+from sim.cluster import Cluster, ClusterSpec
+from sim.instance import Instance
+from sim.recorder import COMPLETED, RUN_COLUMNS, UNFINISHED, RequestLog
+from sim.records import InstanceRecords, RequestRecords, SimulationResult
+from sim.request import DECODING, Request
+from sim.step_clock import StepClock
+from sim.workload import Workload
+
+Progress = Callable[[float, int], None]
+"""Called with (simulated time in seconds, requests done)."""
+
+
+def simulate(
+    workload: Workload,
+    spec: ClusterSpec,
+    *,
+    horizon_s: float | None = None,
+    progress: Progress | None = None,
+) -> SimulationResult:
+    """Simulate `workload` on the cluster `spec` until everything is served.
+
+    The same input gives the same records, byte for byte.
+
+    Args:
+        workload: requests in order of arrival.
+        spec: the cluster and its policies.
+        horizon_s: stop at this simulated time, seconds; what runs then is unfinished.
+        progress: told of the progress every few hundred finished requests.
+
+    Returns:
+        The records. On Ctrl-C those of what was complete by then (`is_interrupted`).
+
+    Raises:
+        ConfigError: the spec contradicts itself.
+        InvalidDecisionError: a policy returned something impossible.
+        InvariantError: with `spec.check`, the simulator broke one of its invariants.
+    """
+    clock = StepClock()
+    report = None if progress is None else lambda done: progress(clock.now, done)
+    log = RequestLog(workload.num_requests, report)
+    requests = requests_of(workload, spec.max_model_len)
+    cluster = Cluster(spec, clock, requests, workload.tree, log)
+    is_interrupted = False
+    try:
+        clock.run(until=horizon_s)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    end_s = clock.now
+    if log.num_done < workload.num_requests:
+        _note_unfinished(cluster, log, end_s)
+    return SimulationResult(
+        workload=workload,
+        requests=_request_records(log, cluster.instances),
+        instances=tuple(_instance_records(i) for i in cluster.instances),
+        num_gpu_blocks=spec.num_gpu_blocks,
+        block_tokens=spec.block_tokens,
+        end_s=end_s,
+        is_interrupted=is_interrupted,
+    )
+
+
+def _note_unfinished(cluster: Cluster, log: RequestLog, end_s: float) -> None:
+    """Write the rows of requests still in the system at `end_s`."""
+    for instance in cluster.instances:
+        ended = instance.steps_ended_by(end_s)
+        live: dict[int, Request] = {**instance.waiting, **instance.running}
+        live.update((r.request_id, r) for r in instance.zombies)
+        for request in live.values():
+            if log.status[request.request_id] != UNFINISHED:
+                continue
+            if request.phase == DECODING:
+                request.intervals += (request.decode_start_step, request.finish_step)
+            request.intervals = _intervals_until(request.intervals, ended)
+            log.close(request, instance.instance_id, UNFINISHED)
+
+
+def _intervals_until(intervals: tuple[int, ...], ended: int) -> tuple[int, ...]:
+    """Pairs (first, last) cut after step `ended`."""
+    kept: list[int] = []
+    for k in range(0, len(intervals), 2):
+        if intervals[k] <= ended:
+            kept += (intervals[k], min(intervals[k + 1], ended))
+    return tuple(kept)
+
+
+def _request_records(log: RequestLog, instances: list[Instance]) -> RequestRecords:
+    instance = np.frombuffer(log.instance, dtype=np.int32).astype(np.int64)
+    status = np.frombuffer(log.status, dtype=np.int8)
+    first_step = np.frombuffer(log.first_step, dtype=np.int64)
+    last_step = np.frombuffer(log.last_step, dtype=np.int64)
+    admitted_s = np.frombuffer(log.admitted_s, dtype=np.float64).copy()
+    admitted_s[admitted_s < 0] = np.nan
+    first_token_s = _times_of(first_step, instance, instances)
+    finish_s = _times_of(last_step, instance, instances)
+    finish_s[status != COMPLETED] = np.nan
+    return RequestRecords(
+        status=status,
+        reject_reason=np.frombuffer(log.reject_reason, dtype=np.int8),
+        instance=instance,
+        cached_tokens=np.frombuffer(log.cached_tokens, dtype=np.int32).astype(np.int64),
+        num_preemptions=np.frombuffer(log.num_preemptions, dtype=np.int32).astype(np.int64),
+        admitted_s=admitted_s,
+        first_token_s=first_token_s,
+        finish_s=finish_s,
+        first_step=first_step,
+        last_step=last_step,
+        more_intervals=log.more_intervals,
+    )
+
+
+def _times_of(
+    steps: npt.NDArray[np.int64], instance: npt.NDArray[np.int64], instances: list[Instance]
+) -> npt.NDArray[np.float64]:
+    """End times of steps (from 1) of the instances of requests, NaN for step 0."""
+    times = np.full(len(steps), np.nan)
+    for index, server in enumerate(instances):
+        rows = np.flatnonzero((instance == index) & (steps > 0))
+        times[rows] = server.step_ends.times[steps[rows] - 1]
+    return times
+
+
+def _instance_records(instance: Instance) -> InstanceRecords:
+    rows = np.frombuffer(instance.run_log.rows, dtype=np.int64)
+    return InstanceRecords(
+        step_end_s=instance.step_ends.times[: instance.batch.step],
+        runs=rows.reshape(-1, len(RUN_COLUMNS)),
+        costs=instance.costs,
+    )

@@ -1,0 +1,28 @@
+"""End times of an instance's steps, one growing array."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class StepEnds:
+    """Step k (from 1) ends at `times[k - 1]`; entries past the planned steps are scratch.
+
+    Attributes:
+        times: end times, seconds; may be replaced by `reserve`.
+    """
+
+    __slots__ = ("capacity", "times")
+
+    def __init__(self) -> None:
+        self.capacity = 1024
+        self.times: FloatArray = np.empty(self.capacity)
+
+    def reserve(self, num_steps: int) -> None:
+        """Make room for `num_steps` entries."""
+        if num_steps > self.capacity:
+            self.capacity = max(num_steps, self.capacity + self.capacity // 2)
+            grown = np.empty(self.capacity)
+            grown[: len(self.times)] = self.times
+            self.times = grown

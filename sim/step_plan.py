@@ -1,0 +1,49 @@
+"""What an instance will do in its next step or run of equal steps."""
+
+from sim.interfaces import PrefillChunk
+from sim.request import Request
+
+
+class StepPlan:
+    """Content of one forward pass beside the decode batch; reused from step to step.
+
+    Attributes:
+        chunks: prefill work, in running order.
+        completing: requests whose prefill this step completes.
+        decode_blocks: KV blocks taken for the decoding requests' next tokens.
+        has_preempted: whether making room for the step preempted a request.
+        is_empty: whether nothing can be scheduled.
+        prefill_tokens: tokens in the chunks.
+        max_steps: how many decode steps may repeat this plan before it must be made anew.
+    """
+
+    __slots__ = (
+        "chunks",
+        "completing",
+        "decode_blocks",
+        "has_preempted",
+        "is_empty",
+        "max_steps",
+        "prefill_tokens",
+    )
+
+    def __init__(self) -> None:
+        self.chunks: list[PrefillChunk] = []
+        self.completing: list[Request] = []
+        self.decode_blocks = 0
+        self.prefill_tokens = 0
+        self.has_preempted = False
+        self.is_empty = True
+        self.max_steps = 1
+
+    def clear(self) -> None:
+        """Start a new plan."""
+        if self.chunks:
+            self.chunks = []
+            self.prefill_tokens = 0
+            if self.completing:
+                self.completing = []
+        self.decode_blocks = 0
+        self.has_preempted = False
+        self.is_empty = True
+        self.max_steps = 1

@@ -1,0 +1,235 @@
+"""The scheduling rules of vLLM v1: one token budget per step, running requests before waiting ones.
+
+Models the scheduler of the v1 engine with chunked prefill on, priority off, no speculative decoding
+and `long_prefill_token_threshold` 0 (its default).
+
+Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md.
+"""
+
+from dataclasses import dataclass
+
+from sim.errors import ConfigError, InvalidDecisionError
+from sim.instance import MAX_RUN_STEPS, Instance
+from sim.interfaces import PrefillChunk
+from sim.kv_cache import Hit
+from sim.request import DECODING, PREFILLING, Request
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockedHead:
+    """The request that did not fit, with the hits and the budget it was tried with."""
+
+    request: Request
+    hits: list[Hit]
+    has_free_hits: bool
+    is_chunked: bool
+
+
+class VllmV1:
+    """Engine rules of vLLM v1.
+
+    Args:
+        max_num_seqs: running requests at most.
+        max_num_batched_tokens: token budget of a step.
+        async_scheduling: plan a step while its predecessor executes (default since vLLM 0.14).
+
+    Raises:
+        ConfigError: seats exceed the token budget, or a value is below 1.
+    """
+
+    def __init__(
+        self, max_num_seqs: int, max_num_batched_tokens: int, async_scheduling: bool = False
+    ) -> None:
+        if max_num_seqs < 1:
+            raise ConfigError(f"engine.max_num_seqs={max_num_seqs}: must be at least 1")
+        if max_num_seqs > max_num_batched_tokens:
+            raise ConfigError(
+                f"engine.max_num_seqs={max_num_seqs} exceeds "
+                f"engine.max_num_batched_tokens={max_num_batched_tokens}: "
+                "every running request needs one token of the budget"
+            )
+        self.max_num_seqs = max_num_seqs
+        self.max_num_batched_tokens = max_num_batched_tokens
+        self.lag = 1 if async_scheduling else 0
+
+    def has_room(self, instance: Instance) -> bool:
+        """Whether a seat is free."""
+        return len(instance.running) < self.max_num_seqs
+
+    def plan_step(self, instance: Instance, now_s: float) -> None:
+        """Schedule running requests, then admit waiting ones."""
+        plan, batch = instance.plan, instance.batch
+        plan.clear()
+        decode_blocks = batch.blocks_next_step
+        if instance.prefilling or decode_blocks > instance.kv.queue.num_blocks:
+            budget = self._schedule_running(instance, decode_blocks, now_s)
+        else:
+            if decode_blocks:
+                instance.kv.take(decode_blocks)
+                plan.decode_blocks = decode_blocks
+            budget = self.max_num_batched_tokens - batch.num_requests
+        blocked = None
+        if (
+            instance.waiting
+            and not plan.has_preempted
+            and budget > 0
+            and len(instance.running) < self.max_num_seqs
+        ):
+            blocked = self._admit_waiting(instance, budget, now_s)
+        if plan.chunks:
+            plan.is_empty = False
+        elif batch.num_requests:
+            plan.is_empty = False
+            if instance.macro_steps:
+                plan.max_steps = self._steps_until_change(instance, blocked)
+
+    # -- running requests ------------------------------------------------------------------------
+
+    def _schedule_running(self, instance: Instance, decode_blocks: int, now_s: float) -> int:
+        """Give every running request its tokens; returns the budget that is left.
+
+        At most one request is part-way through its prefill, and it is the last one running: a
+        prefill is left unfinished only when it has used up the budget.
+        """
+        batch, kv = instance.batch, instance.kv
+        free = kv.queue.num_blocks - decode_blocks
+        if free < 0:
+            return self._schedule_scarce(instance, now_s)
+        request = instance.prefilling[0]
+        budget = self.max_num_batched_tokens - batch.num_requests
+        tokens = min(request.total_tokens - request.computed_tokens, budget)
+        blocks = -(-(request.computed_tokens + tokens) // kv.block_tokens) - request.num_blocks
+        if blocks > free:
+            return self._schedule_scarce(instance, now_s)
+        instance.plan.decode_blocks = decode_blocks
+        kv.take(decode_blocks + blocks)
+        schedule_chunk(instance, request, tokens)
+        return budget - tokens
+
+    def _schedule_scarce(self, instance: Instance, now_s: float) -> int:
+        """The same request by request, preempting from the end when blocks run out."""
+        plan, kv, step = instance.plan, instance.kv, instance.batch.step
+        order = list(instance.running.values())
+        budget = self.max_num_batched_tokens
+        index = 0
+        while index < len(order) and budget > 0:
+            request = order[index]
+            index += 1
+            held = request.computed_tokens
+            if request.phase == DECODING:
+                held += step - request.decode_start_step
+                tokens = 1
+                blocks = 1 if held % kv.block_tokens == 0 else 0
+            elif request.phase == PREFILLING:
+                tokens = min(request.total_tokens - held, budget)
+                blocks = -(-(held + tokens) // kv.block_tokens) - request.num_blocks
+            else:
+                continue
+            while blocks > kv.queue.num_blocks:
+                victim = order.pop()
+                instance.preempt(victim, now_s)
+                if victim is request:
+                    return budget
+            kv.take(blocks)
+            budget -= tokens
+            if request.phase == PREFILLING:
+                schedule_chunk(instance, request, tokens)
+            else:
+                plan.decode_blocks += blocks
+        return budget
+
+    # -- waiting requests ------------------------------------------------------------------------
+
+    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> _BlockedHead | None:
+        """Admit in the policy's order until one does not fit; returns that one."""
+        kv, policy, waiting = instance.kv, instance.policy, instance.waiting
+        block_tokens = kv.block_tokens
+        for request in policy.candidates(instance, now_s):
+            if waiting.get(request.request_id) is not request:
+                raise InvalidDecisionError(
+                    type(policy).__name__, f"{request} is not waiting on this instance"
+                )
+            total = request.prompt_tokens + request.generated_tokens
+            hits: list[Hit] = []
+            num_hit = free_hits = 0
+            if request.kv_path or request.num_preemptions:
+                if instance.open_outputs:
+                    instance.name_open_outputs(request)
+                hits, num_hit = kv.lookup(request, (total - 1) // block_tokens)
+                for extent, first, end in hits:
+                    if extent.is_queued:
+                        free_hits += end - first
+            tokens = min(total - num_hit * block_tokens, budget)
+            blocks = -(-tokens // block_tokens)
+            if blocks + free_hits > kv.queue.num_blocks:
+                return _BlockedHead(request, hits, free_hits > 0, total > budget)
+            instance.admit(request, hits, num_hit, now_s)
+            kv.take(blocks)
+            schedule_chunk(instance, request, tokens)
+            budget -= tokens
+            if budget <= 0 or len(instance.running) >= self.max_num_seqs:
+                break
+        return None
+
+    # -- macro-stepping --------------------------------------------------------------------------
+
+    def _steps_until_change(self, instance: Instance, blocked: _BlockedHead | None) -> int:
+        """Decode steps for which planning anew would change nothing."""
+        batch, kv, plan = instance.batch, instance.kv, instance.plan
+        if (
+            plan.has_preempted
+            or instance.zombies
+            or (instance.waiting and instance.policy.decides == "every_step")
+        ):
+            return 1
+        steps = min(MAX_RUN_STEPS, batch.steps_to_first_finish)
+        available = kv.queue.num_blocks + plan.decode_blocks
+        if batch.num_requests * -(-steps // kv.block_tokens) > available:
+            steps = max(1, min(steps, batch.steps_within_blocks(available)))
+        if blocked is not None and steps > 1:
+            steps = self._steps_until_unblocked(instance, blocked, steps)
+        return steps
+
+    def _steps_until_unblocked(self, instance: Instance, blocked: _BlockedHead, steps: int) -> int:
+        """Steps after which the blocked head's need for blocks may have shrunk.
+
+        It shrinks in two ways only: a running ancestor fills a block that the head can hit, or, for
+        a head that is longer than the budget, decodes evict free blocks that it would have hit (it
+        then needs fewer blocks in its first step).
+        """
+        batch, kv = instance.batch, instance.kv
+        if blocked.has_free_hits and blocked.is_chunked:
+            spare = batch.blocks_for_steps(steps) - instance.plan.decode_blocks
+            ahead = kv.blocks_before_first_hit(blocked.hits, spare)
+            if ahead < spare:
+                within = batch.steps_within_blocks(ahead + instance.plan.decode_blocks)
+                steps = max(1, min(steps, within))
+        if instance.open_outputs:
+            for node in blocked.request.kv_path:
+                writer = instance.open_outputs.get(node)
+                if writer is not None:
+                    hashed = instance.hashed_tokens(writer)
+                    steps = min(steps, kv.block_tokens - hashed % kv.block_tokens)
+        return steps
+
+
+def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> None:
+    """Plan `num_tokens` of prefill of a running request; its blocks have been taken."""
+    kv, plan = instance.kv, instance.plan
+    prefix = request.computed_tokens
+    end = prefix + num_tokens
+    end_block = -(-end // kv.block_tokens)
+    if request.num_blocks < request.shared_blocks or request.extents:
+        kv.name_blocks(request, end_block, end // kv.block_tokens)
+    request.num_blocks = end_block
+    request.computed_tokens = end
+    is_last = end >= request.prompt_tokens + request.generated_tokens
+    plan.chunks.append(PrefillChunk(num_tokens, prefix, is_last))
+    plan.prefill_tokens += num_tokens
+    instance.loads.queued_prefill_tokens[instance.instance_id] -= num_tokens
+    if is_last:
+        plan.completing.append(request)
+        if instance.prefilling:
+            instance.prefilling.clear()
+    elif not instance.prefilling:
+        instance.prefilling.append(request)

@@ -1,0 +1,176 @@
+"""Profiles: published constants, and one clear line for every mistake in a file."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hwmodels.device import CONSTANT_UNITS, available_profiles, load_profile
+from sim.errors import ConfigError
+from sim.units import MIB
+
+Profile = dict[str, object]
+
+
+def a100_with(constant: str, **changes: object) -> Profile:
+    """A valid profile as a JSON record, one of its constants changed."""
+    device = load_profile("a100_sxm_80gb")
+    constants = {
+        key: {"value": getattr(device, key), "unit": unit, "source": "test"}
+        for key, unit in CONSTANT_UNITS.items()
+    }
+    constants[constant] |= changes
+    return {"name": "mine", "title": "Mine", "date": "2026-01-01", "constants": constants}
+
+
+def written(folder: Path, record: object) -> Path:
+    path = folder / "mine.json"
+    path.write_text(json.dumps(record), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "num_sms", "peak_flops_per_s", "hbm_bytes_per_s", "l2_mib"),
+    [
+        ("a100_sxm_80gb", 108, 312e12, 2.039e12, 40),
+        ("h100_sxm", 132, 989.4e12, 3.35e12, 50),
+        ("h200_sxm", 132, 989.4e12, 4.8e12, 60),
+    ],
+)
+def test_packaged_profile_states_the_vendors_peaks(
+    name: str, num_sms: int, peak_flops_per_s: float, hbm_bytes_per_s: float, l2_mib: int
+) -> None:
+    device = load_profile(name)
+    assert device.name == name
+    assert device.num_sms == num_sms
+    assert device.peak_flops_per_s == peak_flops_per_s
+    assert device.hbm_bytes_per_s == hbm_bytes_per_s
+    assert device.l2_bytes == l2_mib * MIB
+
+
+@pytest.mark.parametrize(
+    ("name", "sold_bytes"),
+    [("a100_sxm_80gb", 80 * 1024**3), ("h100_sxm", 80 * 1024**3), ("h200_sxm", 141 * 1024**3)],
+)
+def test_reported_memory_is_a_little_less_than_on_the_box(name: str, sold_bytes: int) -> None:
+    ratio = load_profile(name).hbm_capacity_bytes / sold_bytes
+    assert 0.98 < ratio < 1.0
+
+
+@pytest.mark.parametrize("name", available_profiles())
+def test_every_constant_has_a_source(name: str) -> None:
+    device = load_profile(name)
+    assert set(device.sources) == set(CONSTANT_UNITS)
+    assert all(len(text) > 10 for text in device.sources.values())
+    assert device.title
+    assert device.date.startswith("20")
+
+
+@pytest.mark.parametrize("name", available_profiles())
+def test_attainable_rates_lie_below_the_peaks(name: str) -> None:
+    device = load_profile(name)
+    assert 0.5 < device.attainable_flops_per_s / device.peak_flops_per_s < 1
+    assert 0.5 < device.attainable_hbm_bytes_per_s / device.hbm_bytes_per_s < 1
+    assert 0.3 < device.attainable_nvlink_bytes_per_s / device.nvlink_bytes_per_s < 1
+
+
+def test_own_profile_is_read_by_path(tmp_path: Path) -> None:
+    path = written(tmp_path, a100_with("num_sms", value=64))
+    expected = replace(load_profile("a100_sxm_80gb"), name="mine", num_sms=64)
+    assert load_profile(path) == expected
+    assert load_profile(str(path)) == expected
+
+
+def test_unknown_name_lists_the_valid_ones_and_the_closest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_profile("a100_sxm_80g")
+    message = str(caught.value)
+    assert "did you mean a100_sxm_80gb?" in message
+    assert "h100_sxm, h200_sxm" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("value", [0, -5, 1.5, "108", True, None, 10**400])
+def test_count_must_be_a_positive_whole_number(tmp_path: Path, value: object) -> None:
+    path = written(tmp_path, a100_with("num_sms", value=value))
+    with pytest.raises(ConfigError, match="num_sms: value must be a positive whole number"):
+        load_profile(path)
+
+
+@pytest.mark.parametrize("value", [0, -1e12, float("inf"), float("nan"), "fast"])
+def test_rate_must_be_positive_and_finite(tmp_path: Path, value: object) -> None:
+    path = written(tmp_path, a100_with("hbm_bytes_per_s", value=value))
+    with pytest.raises(ConfigError, match="hbm_bytes_per_s: value must be a positive number"):
+        load_profile(path)
+
+
+@pytest.mark.parametrize("value", [0, 1.01, 81.3])
+def test_efficiency_must_be_a_ratio(tmp_path: Path, value: object) -> None:
+    path = written(tmp_path, a100_with("hbm_efficiency_ratio", value=value))
+    with pytest.raises(ConfigError, match="above 0 and at most 1"):
+        load_profile(path)
+
+
+def test_device_built_in_code_is_checked_too() -> None:
+    with pytest.raises(ConfigError, match="step_overhead_s must be a positive number, found 0"):
+        replace(load_profile("h100_sxm"), step_overhead_s=0.0)
+
+
+def test_wrong_unit_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, a100_with("l2_bytes", unit="MiB"))
+    with pytest.raises(ConfigError, match="l2_bytes: unit must be 'bytes', found 'MiB'"):
+        load_profile(path)
+
+
+def test_missing_and_unknown_constants_are_named_with_the_allowed_ones(tmp_path: Path) -> None:
+    record = a100_with("num_sms")
+    constants = record["constants"]
+    assert isinstance(constants, dict)
+    constants["num_sm"] = constants.pop("num_sms")
+    with pytest.raises(ConfigError) as caught:
+        load_profile(written(tmp_path, record))
+    message = str(caught.value)
+    assert "missing key num_sms" in message
+    assert "unknown key num_sm;" in message
+    assert "allowed: num_sms, peak_flops_per_s" in message
+    assert "\n" not in message
+
+
+def test_unknown_key_beside_a_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown key note; allowed: value, unit, source"):
+        load_profile(written(tmp_path, a100_with("num_sms", note="?")))
+
+
+def test_empty_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="num_sms: source: must be a text that is not empty"):
+        load_profile(written(tmp_path, a100_with("num_sms", source=" ")))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "not valid JSON: .* line 1 column 2"),
+        ("[1]", "must hold one JSON object, found list"),
+        ('{"name": "a", "name": "b"}', "key name appears twice"),
+        ('{"name": "a"}', "missing key title, date, constants"),
+    ],
+)
+def test_broken_file_is_one_clear_line(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=complaint) as caught:
+        load_profile(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_absent_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the file: No such file"):
+        load_profile(tmp_path / "none.json")
+
+
+def test_file_that_is_not_text_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not a JSON text in UTF-8"):
+        load_profile(path)

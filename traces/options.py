@@ -1,0 +1,70 @@
+"""Checks of a trace's options: each failure is one line with key, value and what is allowed."""
+
+import math
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from sim.errors import ConfigError
+
+MAX_TOKENS = 10_000_000
+"""Longest prompt or output a trace may ask for, tokens; more is taken for a mistake."""
+
+MAX_REQUESTS = 100_000_000
+"""Most requests a generator makes."""
+
+
+def require_int(key: str, value: Any, low: int, high: int | None = None) -> int:
+    """The option as an int.
+
+    Raises:
+        ConfigError: not an integer, or outside [low, high].
+    """
+    if not isinstance(value, bool) and isinstance(value, Integral):
+        number = int(value)
+        if number >= low and (high is None or number <= high):
+            return number
+    allowed = f">= {low}" if high is None else f"from {low} to {high:,}"
+    raise ConfigError(f"{key}={shown(value)}: must be an integer {allowed}")
+
+
+def require_number(key: str, value: Any, *, above: float = -math.inf, low: float = 0.0) -> float:
+    """The option as a finite float that is > `above` and >= `low`.
+
+    Raises:
+        ConfigError: not a number, not finite, or too small.
+    """
+    if not isinstance(value, bool) and isinstance(value, Real):
+        number = float(value)
+        if math.isfinite(number) and number > above and number >= low:
+            return number
+    allowed = f"> {above:g}" if above >= low else f">= {low:g}"
+    raise ConfigError(f"{key}={shown(value)}: must be a finite number {allowed}")
+
+
+def require_bool(key: str, value: Any) -> bool:
+    """The option as a bool.
+
+    Raises:
+        ConfigError: anything but true or false.
+    """
+    if isinstance(value, bool):
+        return value
+    raise ConfigError(f"{key}={shown(value)}: must be true or false")
+
+
+def require_path(key: str, value: Any) -> Path:
+    """The option as a path; whether it exists is the reader's question.
+
+    Raises:
+        ConfigError: not a path, or empty.
+    """
+    if isinstance(value, Path) or (isinstance(value, str) and value):
+        return Path(value)
+    raise ConfigError(f"{key}={shown(value)}: must be the path of a trace file")
+
+
+def shown(value: Any) -> str:
+    """`value` as it appears in a message, shortened where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,19 @@
+"""Popularity of shared items."""
+
+import numpy as np
+
+from sim.workload import FloatArray, IntArray
+
+
+def zipf_probabilities(num_items: int, skew: float) -> FloatArray:
+    """P(item i) proportional to (i + 1) ** -skew; 0 is uniform. Shape (num_items,)."""
+    weights: FloatArray = np.arange(1, num_items + 1, dtype=np.float64) ** -skew
+    probabilities: FloatArray = weights / weights.sum()
+    return probabilities
+
+
+def sample_zipf(rng: np.random.Generator, num_items: int, skew: float, size: int) -> IntArray:
+    """Independent items from 0 to num_items - 1, item 0 the most popular. Shape (size,)."""
+    upper = np.cumsum(zipf_probabilities(num_items, skew))
+    # Rounding may leave the last bound below a draw.
+    return np.minimum(np.searchsorted(upper, rng.random(size), side="right"), num_items - 1)

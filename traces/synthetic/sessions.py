@@ -1,0 +1,163 @@
+"""Multi-turn conversations: every turn's prompt is the whole conversation so far.
+
+The prompt of turn t is system prompt, user 0, output 0, ..., output t-1, user t. A follow-up
+arrives an estimate of the service time plus a think time after the turn before it; the trace is
+open-loop, so a slow system does not delay it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ConfigError
+from sim.rng import stream
+from sim.workload import FloatArray, IntArray
+from traces.options import MAX_REQUESTS, MAX_TOKENS, require_int, require_number
+from traces.schema import PromptRuns, TraceTable
+from traces.synthetic.arrivals import poisson_arrivals
+from traces.synthetic.lengths import length_distribution
+from traces.synthetic.popularity import sample_zipf
+from traces.synthetic.provenance import provenance_of_generator
+
+MAX_SYSTEM_PROMPTS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsTrace:
+    """Conversations that start as a Poisson process.
+
+    Exactly one of `num_sessions` and `num_requests` is given; with the latter, the last session is
+    cut so that the number of requests is exact.
+
+    Attributes:
+        rate_per_s: requests per second: sessions start at this rate over their mean turns.
+        turns: distribution of turns per session (`traces.synthetic.lengths`).
+        user: distribution of tokens per user message.
+        output: distribution of output lengths.
+        num_sessions: number of conversations.
+        num_requests: number of turns over all conversations.
+        think_time_s: mean of the exponential think time before a follow-up, seconds.
+        service_s_per_token: estimated service time per output token, seconds.
+        num_system_prompts: distinct system prompts, one per session at random.
+        system_prompt_tokens: tokens of every system prompt; 0 for none.
+        system_prompt_skew: Zipf exponent of their popularity; 0 is uniform.
+    """
+
+    rate_per_s: float
+    turns: Mapping[str, Any]
+    user: Mapping[str, Any]
+    output: Mapping[str, Any]
+    num_sessions: int | None = None
+    num_requests: int | None = None
+    think_time_s: float = 10.0
+    service_s_per_token: float = 0.02
+    num_system_prompts: int = 1
+    system_prompt_tokens: int = 0
+    system_prompt_skew: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (self.num_sessions is None) == (self.num_requests is None):
+            raise ConfigError(
+                f"trace.num_sessions={self.num_sessions}, trace.num_requests={self.num_requests}: "
+                "exactly one of them must be given"
+            )
+        for name in ("num_sessions", "num_requests"):
+            if getattr(self, name) is not None:
+                require_int(f"trace.{name}", getattr(self, name), 1, MAX_REQUESTS)
+        require_number("trace.rate_per_s", self.rate_per_s, above=0)
+        for name in ("turns", "user", "output"):
+            length_distribution(f"trace.{name}", getattr(self, name))
+        for name in ("think_time_s", "service_s_per_token", "system_prompt_skew"):
+            require_number(f"trace.{name}", getattr(self, name))
+        require_int("trace.num_system_prompts", self.num_system_prompts, 1, MAX_SYSTEM_PROMPTS)
+        require_int("trace.system_prompt_tokens", self.system_prompt_tokens, 0, MAX_TOKENS)
+
+    def load(self, seed: int) -> TraceTable:
+        """Generate the trace."""
+        num_turns = self._num_turns(seed)
+        session = np.repeat(np.arange(len(num_turns)), num_turns)
+        first_row = np.repeat(np.cumsum(num_turns) - num_turns, num_turns)
+        n = len(session)
+        turn = np.arange(n) - first_row
+        user_tokens = self._sample(seed, "user", n)
+        output_tokens = self._sample(seed, "output", n)
+        arrival_s = self._arrivals(seed, num_turns, session, first_row, output_tokens)
+        said = np.append(0, np.cumsum(user_tokens + output_tokens))
+        history_tokens = said[:-1] - said[first_row]
+        is_last = np.append(turn[1:] == 0, True)
+        table = TraceTable(
+            arrival_s=arrival_s,
+            prompt_tokens=self.system_prompt_tokens + history_tokens + user_tokens,
+            output_tokens=output_tokens,
+            output_run=np.where(is_last, -1, self.num_system_prompts + 2 * np.arange(n) + 1),
+            session_id=session,
+            turn=turn,
+            parent_id=np.where(turn == 0, -1, np.arange(n) - 1),
+            provenance=provenance_of_generator("sessions", seed, n, asdict(self)),
+        )
+        runs = self._runs(seed, session, turn, user_tokens, output_tokens)
+        order = np.argsort(arrival_s, kind="stable")
+        return replace(table, runs=runs).take(order)
+
+    def _sample(self, seed: int, name: str, size: int) -> IntArray:
+        distribution = length_distribution(f"trace.{name}", getattr(self, name))
+        return distribution.sample(stream(seed, f"trace.{name}_tokens"), size)
+
+    def _num_turns(self, seed: int) -> IntArray:
+        """Turns of each session. Shape (sessions,)."""
+        distribution = length_distribution("trace.turns", self.turns)
+        rng = stream(seed, "trace.turns")
+        if self.num_sessions is not None:
+            return distribution.sample(rng, self.num_sessions)
+        assert self.num_requests is not None
+        turns = distribution.sample(rng, self.num_requests)
+        total = np.cumsum(turns)
+        num_sessions = int(np.searchsorted(total, self.num_requests)) + 1
+        turns = turns[:num_sessions]
+        turns[-1] -= total[num_sessions - 1] - self.num_requests
+        return turns
+
+    def _arrivals(
+        self,
+        seed: int,
+        num_turns: IntArray,
+        session: IntArray,
+        first_row: IntArray,
+        output_tokens: IntArray,
+    ) -> FloatArray:
+        session_rate_per_s = self.rate_per_s / float(num_turns.mean())
+        start_s = poisson_arrivals(seed, len(num_turns), session_rate_per_s)
+        think_s = stream(seed, "trace.think_time").standard_exponential(len(session))
+        think_s *= self.think_time_s
+        after_s = np.append(0.0, output_tokens[:-1] * self.service_s_per_token) + think_s
+        clock_s = np.cumsum(after_s)
+        arrival_s: FloatArray = start_s[session] + (clock_s - clock_s[first_row])
+        return arrival_s
+
+    def _runs(
+        self,
+        seed: int,
+        session: IntArray,
+        turn: IntArray,
+        user_tokens: IntArray,
+        output_tokens: IntArray,
+    ) -> PromptRuns:
+        """Runs in session order: system prompts first, then user and output of each row."""
+        num_systems = self.num_system_prompts
+        rng = stream(seed, "trace.system_prompts")
+        num_sessions = int(session[-1]) + 1
+        system = sample_zipf(rng, num_systems, self.system_prompt_skew, num_sessions)[session]
+        has_system = int(self.system_prompt_tokens > 0)
+        counts = 2 * turn + 1 + has_system
+        offsets = np.append(0, np.cumsum(counts))
+        position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+        first_id = num_systems + 2 * (np.arange(len(turn)) - turn)
+        ids = np.repeat(first_id - has_system, counts) + position
+        if has_system:
+            ids[offsets[:-1]] = system
+        system_tokens = np.full(num_systems, self.system_prompt_tokens, dtype=np.int64)
+        said_tokens = np.stack((user_tokens, output_tokens), axis=1).ravel()
+        tokens = np.concatenate((system_tokens, said_tokens))[ids]
+        return PromptRuns(ids=ids, offsets=offsets, tokens=tokens)
