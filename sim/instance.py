@@ -292,8 +292,6 @@ class Instance:
         for request in finished:
             request.phase = FINISHED
             request.intervals += (request.decode_start_step, request.finish_step)
-            if request.output_node >= 0:
-                self.open_outputs.pop(request.output_node, None)
         self.zombies += finished
 
     def _release_finished(self, now_s: float) -> None:
@@ -309,6 +307,8 @@ class Instance:
             done.sort(key=lambda r: r.admission_index)
         kv, loads, i = self.kv, self.loads, self.instance_id
         for request in done:
+            if request.output_node >= 0:
+                self.open_outputs.pop(request.output_node, None)
             if request.request_id in self.running:
                 kv.release(request, request.computed_tokens // kv.block_tokens, False)
                 del self.running[request.request_id]
@@ -353,7 +353,6 @@ class Instance:
             batch.leave(request)
             request.intervals += (request.decode_start_step, batch.step)
             unknown = self._tokens_in_flight(request, batch.step)
-            self.open_outputs.pop(request.output_node, None)
         elif request.phase == PREFILLING:
             self.prefilling.remove(request)
             left_to_prefill = request.total_tokens - request.computed_tokens
@@ -361,6 +360,7 @@ class Instance:
             unknown = self._tokens_in_flight(request, request.finish_step)
         hashed = (request.computed_tokens - unknown) // self.kv.block_tokens
         del self.running[request.request_id]
+        self.open_outputs.pop(request.output_node, None)
         loads.num_running[i] -= 1
         loads.num_waiting[i] += 1
         request.num_preemptions += 1
@@ -384,23 +384,31 @@ class Instance:
         return 1 if is_in_flight else 0
 
     def name_open_outputs(self, request: Request) -> None:
-        """Make what running requests have decoded visible to a lookup of `request`."""
+        """Make what running requests have decoded so far visible to a lookup of `request`.
+
+        Also called before `request` hashes blocks of its own, so that copies of one content stay in
+        the order in which they were hashed.
+        """
         for node in request.kv_path:
             writer = self.open_outputs.get(node)
-            if writer is not None:
-                num_blocks = self.hashed_tokens(writer) // self.kv.block_tokens
-                self.kv.name_output(writer, num_blocks)
+            if writer is not None and writer is not request:
+                known = self.hashed_tokens(writer)
+                comes_later = writer.admission_index > request.admission_index >= 0
+                if comes_later and writer.phase == DECODING:
+                    known -= 1  # not scheduled yet in this step
+                self.kv.name_output(writer, known // self.kv.block_tokens)
 
     def hashed_tokens(self, request: Request) -> int:
         """Tokens of a decoding request whose content is known to the latest plan.
 
         While a step is being planned that is this plan, with the request already scheduled.
         """
+        if request.phase == FINISHED:
+            return request.computed_tokens - self._tokens_in_flight(request, request.finish_step)
         step = self.batch.step
         is_in_flight = step > self._completed
         ahead = self.steps_planned_by(self._clock.now) if self._run_steps else 1
-        planned = step + ahead
-        held = request.computed_tokens + planned - request.decode_start_step
+        held = request.computed_tokens + step + ahead - request.decode_start_step
         return held - 1 if is_in_flight else held
 
     # -- views -----------------------------------------------------------------------------------

@@ -194,7 +194,10 @@ class BatchPolicy(Protocol):
         """A request left the running batch: finished, or preempted and waiting again."""
 
     def on_step(self, instance: InstanceView, num_running: int, duration_s: float) -> None:
-        """One step ran with `num_running` requests (only for `every_step` policies)."""
+        """A step of `num_running` requests was planned on its own and will take `duration_s`.
+
+        With `decides = "every_step"` that is every step planned while requests were waiting.
+        """
 
 
 class ClusterView(Protocol):

@@ -220,6 +220,8 @@ def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> Non
     end = prefix + num_tokens
     end_block = -(-end // kv.block_tokens)
     if request.num_blocks < request.shared_blocks or request.extents:
+        if instance.open_outputs:
+            instance.name_open_outputs(request)
         kv.name_blocks(request, end_block, end // kv.block_tokens)
     request.num_blocks = end_block
     request.computed_tokens = end

@@ -200,5 +200,5 @@ def test_broken_json_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_folder_without_configuration_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="config.json: cannot read the file"):
+    with pytest.raises(ConfigError, match=r"config\.json: cannot read the file"):
         from_hf_config(tmp_path)

@@ -35,7 +35,9 @@ def test_arrival_is_relative_to_the_first_row_to_100_ns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zone", ["+00:00", "Z"])
 def test_times_may_name_utc_as_the_2024_files_do(tmp_path: Path, zone: str) -> None:
-    path = write(tmp_path, f"2024-05-10 00:00:00.009930{zone},5,6", f"2024-05-10 00:00:01{zone},7,8")
+    path = write(
+        tmp_path, f"2024-05-10 00:00:00.009930{zone},5,6", f"2024-05-10 00:00:01{zone},7,8"
+    )
     assert read_azure(path).arrival_s.tolist() == [0.0, 0.99007]
 
 

@@ -91,7 +91,10 @@ BAD_ROWS = {
     "truncated": (row()[:-10], ["not valid JSON", "at column"]),
     "not json": ("hello", ["not valid JSON", "Expecting value at column 1"]),
     "two objects": (row() + row(), ["not valid JSON", "Extra data"]),
-    "endless number": (row(timestamp=1).replace(": 1,", ": " + "9" * 5000 + ","), ["not valid JSON"]),
+    "endless number": (
+        row(timestamp=1).replace(": 1,", ": " + "9" * 5000 + ","),
+        ["not valid JSON"],
+    ),
     "too deep": ("[" * 200_000, ["not valid JSON"]),
     "blank": ("", ["blank line", "must be a JSON object"]),
     "spaces": ("   ", ["blank line"]),

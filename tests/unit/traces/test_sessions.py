@@ -1,0 +1,189 @@
+"""Conversations: growing context, reused outputs, times of follow-ups."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim.errors import ConfigError
+from sim.prefix_tree import NO_NODE
+from traces.build import build_workload
+from traces.schema import TraceTable
+from traces.synthetic.sessions import SessionsTrace
+
+
+def fixed(value: int) -> dict[str, Any]:
+    return {"kind": "fixed", "value": value}
+
+
+def uniform(low: int, high: int) -> dict[str, Any]:
+    return {"kind": "uniform", "low": low, "high": high}
+
+
+def sessions(**changes: Any) -> SessionsTrace:
+    options = {
+        "rate_per_s": 2.0,
+        "turns": uniform(1, 6),
+        "user": uniform(10, 90),
+        "output": uniform(1, 50),
+        "num_sessions": 400,
+        "num_system_prompts": 3,
+        "system_prompt_tokens": 64,
+    }
+    return SessionsTrace(**{**options, **changes})
+
+
+def rows_by_turn(table: TraceTable) -> dict[tuple[int, int], int]:
+    assert table.session_id is not None
+    assert table.turn is not None
+    keys = zip(table.session_id.tolist(), table.turn.tolist(), strict=True)
+    return {key: row for row, key in enumerate(keys)}
+
+
+def test_one_conversation_step_by_step() -> None:
+    trace = sessions(
+        num_sessions=1,
+        turns=fixed(3),
+        user=fixed(10),
+        output=fixed(50),
+        num_system_prompts=1,
+        think_time_s=0,
+        service_s_per_token=0.1,
+    )
+    workload = build_workload(trace, seed=0)
+    assert workload.prompt_tokens.tolist() == [74, 134, 194]
+    assert np.diff(workload.arrival_s).tolist() == pytest.approx([5.0, 5.0])
+    assert workload.tree.num_tokens.tolist() == [74, 50, 10, 50]
+    assert [workload.path(i) for i in range(3)] == [(0,), (0, 1, 2), (0, 1, 2, 3)]
+    assert workload.output_node is not None
+    assert workload.output_node.tolist() == [1, 3, NO_NODE]
+    assert workload.parent_id is not None
+    assert workload.parent_id.tolist() == [-1, 0, 1]
+
+
+def test_a_follow_up_contains_the_prompt_and_the_output_of_the_turn_before() -> None:
+    workload = build_workload(sessions(), seed=1)
+    assert workload.output_node is not None
+    assert workload.parent_id is not None
+    assert workload.turn is not None
+    num_follow_ups = 0
+    for row, parent in enumerate(workload.parent_id.tolist()):
+        assert (parent == -1) == (workload.turn[row] == 0)
+        if parent < 0:
+            continue
+        num_follow_ups += 1
+        output = int(workload.output_node[parent])
+        path = (*workload.path(parent), output)
+        assert workload.path(row)[: len(path)] == path
+        assert workload.tree.num_tokens[output] == workload.output_tokens[parent]
+        assert workload.tree.start_tokens[output] == workload.prompt_tokens[parent]
+        assert workload.arrival_s[row] >= workload.arrival_s[parent]
+    assert num_follow_ups == (workload.output_node != NO_NODE).sum() > 500
+
+
+def test_first_turns_of_different_sessions_share_only_their_system_prompt() -> None:
+    workload = build_workload(sessions(turns=fixed(1)), seed=1)
+    assert workload.tree.num_tokens.tolist() == [64, 64, 64]
+    assert set(workload.shared_tokens().tolist()) == {64}
+    assert np.bincount(workload.path_nodes).min() > 100
+
+
+def test_popularity_of_system_prompts_may_be_skewed() -> None:
+    workload = build_workload(sessions(turns=fixed(1), system_prompt_skew=3.0), seed=1)
+    sizes = sorted(np.bincount(workload.path_nodes).tolist())
+    assert sizes[-1] > 5 * sizes[0]
+
+
+def test_without_a_system_prompt_sessions_share_nothing() -> None:
+    workload = build_workload(sessions(turns=fixed(1), system_prompt_tokens=0), seed=1)
+    assert workload.tree.num_nodes == 0
+    assert workload.prompt_tokens.max() <= 90
+    two = build_workload(sessions(turns=fixed(2), system_prompt_tokens=0), seed=1)
+    assert (two.tree.parent == NO_NODE).sum() == 400
+
+
+def test_gap_to_a_follow_up_is_service_plus_exponential_thinking() -> None:
+    table = sessions(num_sessions=4000, think_time_s=7.0, service_s_per_token=0.5).load(1)
+    assert table.parent_id is not None
+    follow_up = np.flatnonzero(table.parent_id >= 0)
+    parent = table.parent_id[follow_up]
+    think_s = table.arrival_s[follow_up] - table.arrival_s[parent]
+    think_s = think_s - 0.5 * table.output_tokens[parent]
+    assert think_s.min() >= -1e-6
+    assert think_s.mean() == pytest.approx(7.0, rel=0.04)
+    assert think_s.std() == pytest.approx(7.0, rel=0.06)
+
+
+def test_rate_counts_requests_not_sessions() -> None:
+    table = sessions(num_sessions=4000, rate_per_s=2.0).load(1)
+    first = table.arrival_s[np.asarray(table.turn) == 0]
+    session_rate_per_s = len(first) / first[-1]
+    assert session_rate_per_s * table.num_requests / 4000 == pytest.approx(2.0, rel=0.05)
+
+
+def test_the_rate_changes_no_length() -> None:
+    slow, fast = sessions().load(1), sessions(rate_per_s=20.0).load(1)
+    for name in ("prompt_tokens", "output_tokens"):
+        by_turn = [
+            {key: int(getattr(table, name)[row]) for key, row in rows_by_turn(table).items()}
+            for table in (slow, fast)
+        ]
+        assert by_turn[0] == by_turn[1]
+    assert slow.arrival_s[-1] > fast.arrival_s[-1]
+
+
+@pytest.mark.parametrize("num_requests", [1, 2, 7, 500])
+def test_num_requests_is_exact_and_every_session_begins_at_turn_0(num_requests: int) -> None:
+    table = sessions(num_sessions=None, num_requests=num_requests).load(1)
+    assert table.num_requests == num_requests
+    turns: dict[int, set[int]] = {}
+    for session, turn in rows_by_turn(table):
+        turns.setdefault(session, set()).add(turn)
+    assert all(seen == set(range(len(seen))) for seen in turns.values())
+
+
+def test_the_same_seed_gives_the_same_arrays_in_order_of_arrival() -> None:
+    one, other = sessions().load(4), sessions().load(4)
+    for name in ("arrival_s", "prompt_tokens", "output_run", "session_id", "turn", "parent_id"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+    assert one.runs is not None
+    assert other.runs is not None
+    assert one.runs.ids.tolist() == other.runs.ids.tolist()
+    assert (np.diff(one.arrival_s) >= 0).all()
+    assert sessions().load(5).prompt_tokens.tolist() != one.prompt_tokens.tolist()
+
+
+def test_a_limit_that_cuts_conversations_leaves_no_dangling_parent_or_output() -> None:
+    whole = build_workload(sessions(), seed=1)
+    cut = build_workload(sessions(), seed=1, limit=300)
+    assert cut.num_requests == 300
+    assert cut.output_node is not None
+    assert cut.parent_id is not None
+    assert whole.output_node is not None
+    assert cut.parent_id.max() < 300
+    continued = set(cut.parent_id.tolist()) - {-1}
+    assert set(np.flatnonzero(cut.output_node != NO_NODE).tolist()) == continued
+    assert (whole.output_node[:300] != NO_NODE).sum() > len(continued)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_requests": 5}, "trace.num_sessions=400, trace.num_requests=5: exactly one"),
+        ({"num_sessions": None}, "trace.num_sessions=None, trace.num_requests=None: exactly one"),
+        ({"num_sessions": 0}, "trace.num_sessions=0: must be an integer from 1 to"),
+        ({"rate_per_s": 0.0}, "trace.rate_per_s=0.0: must be a finite number > 0"),
+        ({"turns": {"kind": "x"}}, "trace.turns.kind='x': must be one of"),
+        ({"user": {"kind": "x"}}, "trace.user.kind='x': must be one of"),
+        ({"output": {"kind": "x"}}, "trace.output.kind='x': must be one of"),
+        ({"think_time_s": -1}, "trace.think_time_s=-1: must be a finite number >= 0"),
+        ({"service_s_per_token": None}, "trace.service_s_per_token=None: must be a finite number"),
+        ({"num_system_prompts": 0}, "trace.num_system_prompts=0: must be an integer from 1 to"),
+        ({"system_prompt_tokens": -1}, "trace.system_prompt_tokens=-1: must be an integer from 0"),
+        ({"system_prompt_skew": -1}, "trace.system_prompt_skew=-1: must be a finite number >= 0"),
+    ],
+)
+def test_bad_options_are_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        sessions(**options)
+    assert str(caught.value).startswith(message)
