@@ -151,6 +151,8 @@ class Instance:
             self._generation += 1
             self._completed_at_wake = self.batch.step
             self._wake_s = now_s
+            self.run_log.busy_from_step.append(self.batch.step)
+            self.run_log.busy_from_s.append(now_s)
             Call(self._clock, now_s, IDLE_WAKE, self._on_wake, self._generation)
         elif (
             self._run_steps > 1

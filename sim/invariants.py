@@ -9,13 +9,12 @@
 7. Token exactness: a finished request has produced exactly its output tokens.
 8. Budget: no step exceeds the token budget or the seats.
 9. A prefix hit is at most the prompt less one token.
-10. Little's law as an identity: the integral of the number in the system over time equals the sum of
-    sojourn times, for runs that start and end empty.
+10. Little's law as an identity: the integral of the number in the system over time equals the sum
+    of sojourn times, for runs that start and end empty.
 """
 
 from collections.abc import Iterable
 
-from sim.errors import InvariantError
 from sim.extents import Extent
 from sim.instance import Instance
 from sim.request import DECODING, Request

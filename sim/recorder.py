@@ -88,9 +88,17 @@ class RequestLog:
 
 
 class RunLog:
-    """One row per run of steps of an instance; columns as in `RUN_COLUMNS`."""
+    """What an instance did, run by run.
 
-    __slots__ = ("rows",)
+    Attributes:
+        rows: one row per run of steps, columns as in `RUN_COLUMNS`, flat.
+        busy_from_step: steps done when the instance left idleness, one entry each time.
+        busy_from_s: time at which it did, seconds.
+    """
+
+    __slots__ = ("busy_from_s", "busy_from_step", "rows")
 
     def __init__(self) -> None:
         self.rows = array("q")
+        self.busy_from_step = array("q")
+        self.busy_from_s = array("d")

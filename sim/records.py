@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
-from sim.recorder import COMPLETED, REJECTED, UNFINISHED
+from sim.recorder import COMPLETED, REJECTED, RUN_COLUMNS, UNFINISHED
 from sim.workload import Workload
 
 FloatArray = npt.NDArray[np.float64]
@@ -50,12 +50,16 @@ class RequestRecords:
         is_completed: npt.NDArray[np.bool_] = self.status == COMPLETED
         return is_completed
 
-    def intervals(self, instance: int) -> tuple[IntArray, IntArray, IntArray]:
+    def intervals(
+        self, instance: int, completed_only: bool = False
+    ) -> tuple[IntArray, IntArray, IntArray]:
         """Decode intervals on an instance: (request, first step, last step), each of shape (k,).
 
-        A request has a token in every step of an interval; intervals of a request are in order.
+        A request has a token in every step of an interval; intervals of a request are in order and
+        adjacent, those of requests that were never preempted come first.
         """
-        rows = np.flatnonzero((self.instance == instance) & (self.first_step > 0))
+        is_served = (self.instance == instance) & (self.first_step > 0)
+        rows = np.flatnonzero(is_served & self.is_completed if completed_only else is_served)
         is_split = np.isin(rows, np.fromiter(self.more_intervals, np.int64))
         plain = rows[~is_split]
         split = [
@@ -79,12 +83,29 @@ class InstanceRecords:
     Attributes:
         step_end_s: end time of each step. Shape (steps,).
         runs: one row per run of equal steps, columns as in `sim.recorder.RUN_COLUMNS`.
+        busy_from_step: steps done when the instance left idleness. Shape (periods,).
+        busy_from_s: time at which it did, seconds. Shape (periods,).
         costs: sums of the cost terms.
     """
 
     step_end_s: FloatArray
     runs: IntArray
+    busy_from_step: IntArray
+    busy_from_s: FloatArray
     costs: CostTotals
+
+    @property
+    def step_start_s(self) -> FloatArray:
+        """Start time of each step: the end of the one before, or of an idle period."""
+        start = np.empty_like(self.step_end_s)
+        start[1:] = self.step_end_s[:-1]
+        has_steps = self.busy_from_step < len(start)
+        start[self.busy_from_step[has_steps]] = self.busy_from_s[has_steps]
+        return start
+
+    def run_column(self, name: str) -> IntArray:
+        """A column of the run table, see `sim.recorder.RUN_COLUMNS`."""
+        return self.runs[:, RUN_COLUMNS.index(name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,5 +132,7 @@ def _instance_records(instance: Instance) -> InstanceRecords:
     return InstanceRecords(
         step_end_s=instance.step_ends.times[: instance.batch.step],
         runs=rows.reshape(-1, len(RUN_COLUMNS)),
+        busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
+        busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),
         costs=instance.costs,
     )

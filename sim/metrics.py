@@ -1,0 +1,148 @@
+"""The figures of a run, from its records.
+
+Latencies are those of finished requests; percentiles use NumPy's linear method. A figure that is
+not modelled or has no requests behind it is None.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.inter_token import token_gaps, weighted_percentiles
+from sim.kv_usage import kv_usage_mean_ratio
+from sim.records import SimulationResult
+from sim.system_size import load_imbalance_ratio
+
+FloatArray = npt.NDArray[np.float64]
+Metrics = dict[str, float | int | None]
+
+PERCENTILES = (50, 90, 99)
+
+
+def summarize(result: SimulationResult, *, slo_ttft_s: float, slo_tpot_s: float) -> Metrics:
+    """All metrics of a run, keys with unit suffixes in a fixed order.
+
+    Args:
+        result: the records.
+        slo_ttft_s: time to first token that a good request must not exceed, seconds.
+        slo_tpot_s: time per output token that a good request must not exceed, seconds; one-token
+            outputs meet it.
+    """
+    is_done = result.requests.is_completed
+    arrival_s = result.workload.arrival_s[is_done]
+    ttft_s = result.requests.first_token_s[is_done] - arrival_s
+    tpot_s = tpot_of(result)[is_done]
+    makespan_s = makespan_of(result)
+    is_good = (ttft_s <= slo_ttft_s) & ~(tpot_s > slo_tpot_s)
+    metrics: Metrics = {
+        "num_requests": result.workload.num_requests,
+        "num_finished": result.num_finished,
+        "num_rejected": result.num_rejected,
+        "num_unfinished": result.num_unfinished,
+        "makespan_s": makespan_s,
+        **_rates(result, is_done, makespan_s),
+        **_spread("ttft", ttft_s),
+        **_spread("tpot", tpot_s[~np.isnan(tpot_s)]),
+        **_itl(result),
+        **_spread("e2e", result.requests.finish_s[is_done] - arrival_s),
+        **_spread("queue", result.requests.admitted_s[is_done] - arrival_s),
+        "goodput_per_s": _ratio(int(is_good.sum()), makespan_s),
+        "slo_attainment_ratio": _ratio(int(is_good.sum()), result.workload.num_requests),
+        "prefix_hit_ratio": prefix_hit_ratio(result),
+        **_machine(result, makespan_s),
+    }
+    return metrics
+
+
+def tpot_of(result: SimulationResult) -> FloatArray:
+    """Time per output token after the first, per request; NaN for one-token outputs."""
+    tokens = tokens_generated(result)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = result.requests.finish_s - result.requests.first_token_s
+        tpot: FloatArray = np.where(tokens > 1, spread / (tokens - 1), np.nan)
+    return tpot
+
+
+def tokens_generated(result: SimulationResult) -> npt.NDArray[np.int64]:
+    """Output tokens that each request has produced (less than asked if cut or unfinished)."""
+    requests = result.requests
+    tokens = np.where(requests.first_step > 0, requests.last_step - requests.first_step + 1, 0)
+    for row, pairs in requests.more_intervals.items():
+        tokens[row] = sum(pairs[k + 1] - pairs[k] + 1 for k in range(0, len(pairs), 2))
+    return tokens
+
+
+def makespan_of(result: SimulationResult) -> float:
+    """From the first arrival to the last finish, or to the end of a run that was cut short."""
+    arrivals = result.workload.arrival_s
+    finishes = result.requests.finish_s[result.requests.is_completed]
+    if result.num_unfinished:
+        return max(0.0, result.end_s - float(arrivals[0]))
+    return float(finishes.max() - arrivals[0]) if len(finishes) else 0.0
+
+
+def prefix_hit_ratio(result: SimulationResult) -> float | None:
+    """Cached tokens / prompt tokens at first admissions."""
+    is_admitted = result.requests.cached_tokens >= 0
+    prompts = int(result.workload.prompt_tokens[is_admitted].sum())
+    return _ratio(int(result.requests.cached_tokens[is_admitted].sum()), prompts)
+
+
+def _rates(result: SimulationResult, is_done: npt.NDArray[np.bool_], makespan_s: float) -> Metrics:
+    output = int(tokens_generated(result).sum())
+    prompts = int(result.workload.prompt_tokens[is_done].sum())
+    return {
+        "request_rate_per_s": _ratio(result.num_finished, makespan_s),
+        "output_tokens_per_s": _ratio(output, makespan_s),
+        "total_tokens_per_s": _ratio(output + prompts, makespan_s),
+    }
+
+
+def _machine(result: SimulationResult, makespan_s: float) -> Metrics:
+    costs = result.costs
+    busy_s = weighted = 0.0
+    for instance in result.instances:
+        if not len(instance.step_end_s):
+            continue
+        step = instance.run_column("first_step")
+        ends = instance.step_end_s[step + instance.run_column("num_steps") - 1]
+        duration_s = ends - instance.step_start_s[step]
+        batch = instance.run_column("num_decodes") + instance.run_column("num_prefills")
+        busy_s += float(duration_s.sum())
+        weighted += float(np.dot(duration_s, batch))
+    return {
+        "l2_hit_ratio": _ratio(costs.l2_hit_bytes, costs.l2_read_bytes),
+        "hbm_bytes": costs.hbm_bytes,
+        "mean_batch_size": _ratio(weighted, busy_s),
+        "kv_usage_mean_ratio": kv_usage_mean_ratio(result, makespan_s),
+        "num_gpu_blocks": result.num_gpu_blocks,
+        "num_preemptions": int(result.requests.num_preemptions.sum()),
+        "scheduler_cpu_ratio": _ratio(costs.scheduler_s, busy_s) if costs.scheduler_s else None,
+        "load_imbalance_ratio": load_imbalance_ratio(result),
+    }
+
+
+def _itl(result: SimulationResult) -> Metrics:
+    gaps_s, weights = token_gaps(result)
+    if not len(gaps_s):
+        return _spread("itl", gaps_s)
+    mean = float(np.dot(gaps_s, weights) / weights.sum())
+    values = weighted_percentiles(gaps_s, weights, list(PERCENTILES))
+    return _named("itl", [mean, *values])
+
+
+def _spread(name: str, values: FloatArray) -> Metrics:
+    if not len(values):
+        return _named(name, [None] * (1 + len(PERCENTILES)))
+    found = np.percentile(values, PERCENTILES).tolist()
+    return _named(name, [float(values.mean()), *found])
+
+
+def _named(name: str, values: Sequence[float | None]) -> Metrics:
+    keys = [f"{name}_mean_s", *(f"{name}_p{p}_s" for p in PERCENTILES)]
+    return dict(zip(keys, values, strict=True))
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

@@ -1,0 +1,124 @@
+"""Requests in the system over time, derived from the records: imbalance and regime."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.recorder import REJECTED
+from sim.records import SimulationResult
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_MAX_CELLS = 4_000_000
+_NUM_BINS = 20
+_T_95_ONE_SIDED_18 = 1.7341
+"""Student's t, 95th percentile at 18 degrees of freedom (20 bins less two fitted parameters)."""
+
+MIN_GROWTH_RATIO = 1 / 3
+"""Growth over the last half of the arrivals, relative to the mean number in the system there, that
+a trend must reach to count as overload. Linear growth from an empty start gives 2/3."""
+
+MAX_DRAIN_RATIO = 0.1
+"""Share of the makespan that draining after the last arrival may take in a stable run."""
+
+
+def _events(result: SimulationResult) -> tuple[FloatArray, IntArray, IntArray]:
+    """Arrivals and departures at instances in order of time: (time, instance, +1 or -1)."""
+    requests = result.requests
+    inside = np.flatnonzero(requests.instance >= 0)
+    gone = inside[requests.is_completed[inside]]
+    times = np.concatenate([result.workload.arrival_s[inside], requests.finish_s[gone]])
+    where = np.concatenate([requests.instance[inside], requests.instance[gone]])
+    steps = np.concatenate([np.ones(len(inside), np.int64), np.full(len(gone), -1)])
+    order = np.argsort(times, kind="stable")
+    return times[order], where[order], steps[order]
+
+
+def _sizes(result: SimulationResult) -> Iterator[tuple[FloatArray, IntArray]]:
+    """Chunks of (durations, requests per instance during them); shapes (k,), (k, instances)."""
+    times, where, steps = _events(result)
+    num_instances = len(result.instances)
+    rows = max(1024, _MAX_CELLS // num_instances)
+    carried = np.zeros(num_instances, dtype=np.int64)
+    for first in range(0, len(times) - 1, rows):
+        last = min(first + rows, len(times) - 1)
+        changes = np.zeros((last - first, num_instances), dtype=np.int64)
+        changes[np.arange(last - first), where[first:last]] = steps[first:last]
+        sizes = np.cumsum(changes, axis=0)
+        sizes += carried
+        carried = sizes[-1].copy()
+        yield np.diff(times[first : last + 1]), sizes
+
+
+def load_imbalance_ratio(result: SimulationResult) -> float | None:
+    """Time mean of (max over instances / mean over instances) of requests in the system.
+
+    1 is perfect balance, the number of instances is the worst. Times at which the whole system is
+    empty do not count; None if it always is.
+    """
+    weighted = total = 0.0
+    for durations, sizes in _sizes(result):
+        sums = sizes.sum(axis=1)
+        is_busy = sums > 0
+        ratios = sizes.max(axis=1)[is_busy] * (sizes.shape[1] / sums[is_busy])
+        weighted += float(np.dot(ratios, durations[is_busy]))
+        total += float(durations[is_busy].sum())
+    return weighted / total if total > 0 else None
+
+
+def regime_of(result: SimulationResult) -> str:
+    """Whether the run's averages describe a steady system: stable, backlogged or overloaded.
+
+    *overloaded*: over the last half of the arrivals the number in the system grows, with a slope
+    that is positive at 95 % confidence (20 means over equal times, regressed on time) and a growth
+    of at least `MIN_GROWTH_RATIO` of its mean. *backlogged*: draining after the last arrival takes
+    more than `MAX_DRAIN_RATIO` of the makespan, or requests were left unfinished.
+    """
+    if _is_growing(result):
+        return "overloaded"
+    if result.num_unfinished:
+        return "backlogged"
+    finishes = result.requests.finish_s[result.requests.is_completed]
+    if not len(finishes):
+        return "stable"
+    arrivals = result.workload.arrival_s
+    drain_s = float(finishes.max() - arrivals[-1])
+    makespan_s = float(finishes.max() - arrivals[0])
+    return "backlogged" if drain_s > MAX_DRAIN_RATIO * makespan_s else "stable"
+
+
+def _is_growing(result: SimulationResult) -> bool:
+    accepted = result.requests.status != REJECTED
+    arrivals = result.workload.arrival_s[accepted]
+    arrivals = arrivals[arrivals <= result.end_s]
+    if len(arrivals) < 2 * _NUM_BINS or arrivals[-1] <= arrivals[len(arrivals) // 2]:
+        return False
+    edges = np.linspace(arrivals[len(arrivals) // 2], arrivals[-1], _NUM_BINS + 1)
+    means = _mean_size_between(result, edges)
+    x = np.arange(_NUM_BINS) - (_NUM_BINS - 1) / 2
+    slope = float(np.dot(x, means) / np.dot(x, x))
+    residuals = means - means.mean() - slope * x
+    variance = float(np.dot(residuals, residuals)) / (_NUM_BINS - 2)
+    error = (variance / float(np.dot(x, x))) ** 0.5
+    grows = slope > _T_95_ONE_SIDED_18 * error
+    return grows and slope * _NUM_BINS >= MIN_GROWTH_RATIO * float(means.mean())
+
+
+def _mean_size_between(result: SimulationResult, edges: FloatArray) -> FloatArray:
+    """Time means of the number in the system between consecutive edges. Shape (edges - 1,)."""
+    times, _, steps = _events(result)
+    size = np.append(0, np.cumsum(steps))
+    area = np.append(0.0, np.cumsum(size[1:-1] * np.diff(times)))
+    index = np.searchsorted(times, edges, side="right")
+    at = np.clip(index - 1, 0, len(times) - 1)
+    inside = np.where(index > 0, size[index] * (edges - times[at]), 0.0)
+    means: FloatArray = np.diff(area[at] + inside) / np.diff(edges)
+    return means
+
+
+def mean_number_in_system(result: SimulationResult) -> float:
+    """Integral over time of the number in the system, request-seconds (for Little's law)."""
+    times, _, steps = _events(result)
+    return float(np.dot(np.cumsum(steps)[:-1], np.diff(times)))
