@@ -67,7 +67,7 @@ _KEYS = {
 }
 
 
-def length_distribution(key: str, spec: Any, low: int = 1) -> LengthDistribution:
+def length_distribution(key: str, spec: Any, high: int = MAX_TOKENS) -> LengthDistribution:
     """The distribution that a mapping describes.
 
     Args:
@@ -75,7 +75,7 @@ def length_distribution(key: str, spec: Any, low: int = 1) -> LengthDistribution
         spec: `{kind: fixed, value}`, `{kind: uniform, low, high}` (both included), or
             `{kind: lognormal}` with `mean, cv` (of the unclipped distribution) or `median, sigma`
             (deviation of the logarithm) and optional clipping bounds `low, high`.
-        low: smallest value allowed.
+        high: largest value allowed, and where a lognormal is clipped by default.
 
     Raises:
         ConfigError: unknown kind, missing or unknown key, or value out of range.
@@ -88,21 +88,21 @@ def length_distribution(key: str, spec: Any, low: int = 1) -> LengthDistribution
     values = {name: value for name, value in spec.items() if name != "kind"}
     if kind == "fixed":
         _require_keys(key, kind, values, {"value"})
-        return Fixed(require_int(f"{key}.value", values["value"], low, MAX_TOKENS))
+        return Fixed(require_int(f"{key}.value", values["value"], 1, high))
     if kind == "uniform":
         _require_keys(key, kind, values, {"low", "high"})
-        return Uniform(*_bounds(key, values, low))
+        return Uniform(*_bounds(key, values, high))
     if kind == "lognormal":
-        return _lognormal(key, values, low)
+        return _lognormal(key, values, high)
     raise ConfigError(f"{key}.kind={shown(kind)}: must be one of {', '.join(_KEYS)}")
 
 
-def _lognormal(key: str, values: Mapping[str, Any], low: int) -> LogNormal:
+def _lognormal(key: str, values: Mapping[str, Any], high: int) -> LogNormal:
     shape = set(values) - {"low", "high"}
     _require_keys(
         key, "lognormal", shape, {"mean", "cv"} if "mean" in shape else {"median", "sigma"}
     )
-    least, most = _bounds(key, values, low)
+    least, most = _bounds(key, values, high)
     if "mean" in shape:
         mean = require_number(f"{key}.mean", values["mean"], above=0)
         cv = require_number(f"{key}.cv", values["cv"])
@@ -112,9 +112,9 @@ def _lognormal(key: str, values: Mapping[str, Any], low: int) -> LogNormal:
     return LogNormal(median, require_number(f"{key}.sigma", values["sigma"]), least, most)
 
 
-def _bounds(key: str, values: Mapping[str, Any], low: int) -> tuple[int, int]:
-    least = require_int(f"{key}.low", values.get("low", low), low, MAX_TOKENS)
-    return least, require_int(f"{key}.high", values.get("high", MAX_TOKENS), least, MAX_TOKENS)
+def _bounds(key: str, values: Mapping[str, Any], high: int) -> tuple[int, int]:
+    least = require_int(f"{key}.low", values.get("low", 1), 1, high)
+    return least, require_int(f"{key}.high", values.get("high", high), least, high)
 
 
 def _require_keys(key: str, kind: str, given: Any, needed: set[str]) -> None:

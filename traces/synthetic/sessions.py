@@ -23,6 +23,9 @@ from traces.synthetic.provenance import provenance_of_generator
 
 MAX_SYSTEM_PROMPTS = 10_000_000
 
+MAX_TURNS = 1_000
+"""Most turns of a session: the trace grows with their square."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsTrace:
@@ -33,7 +36,7 @@ class SessionsTrace:
 
     Attributes:
         rate_per_s: requests per second: sessions start at this rate over their mean turns.
-        turns: distribution of turns per session (`traces.synthetic.lengths`).
+        turns: distribution of turns per session, at most 1,000 (`traces.synthetic.lengths`).
         user: distribution of tokens per user message.
         output: distribution of output lengths.
         num_sessions: number of conversations.
@@ -67,7 +70,8 @@ class SessionsTrace:
             if getattr(self, name) is not None:
                 require_int(f"trace.{name}", getattr(self, name), 1, MAX_REQUESTS)
         require_number("trace.rate_per_s", self.rate_per_s, above=0)
-        for name in ("turns", "user", "output"):
+        length_distribution("trace.turns", self.turns, MAX_TURNS)
+        for name in ("user", "output"):
             length_distribution(f"trace.{name}", getattr(self, name))
         for name in ("think_time_s", "service_s_per_token", "system_prompt_skew"):
             require_number(f"trace.{name}", getattr(self, name))
@@ -107,7 +111,7 @@ class SessionsTrace:
 
     def _num_turns(self, seed: int) -> IntArray:
         """Turns of each session. Shape (sessions,)."""
-        distribution = length_distribution("trace.turns", self.turns)
+        distribution = length_distribution("trace.turns", self.turns, MAX_TURNS)
         rng = stream(seed, "trace.turns")
         if self.num_sessions is not None:
             return distribution.sample(rng, self.num_sessions)

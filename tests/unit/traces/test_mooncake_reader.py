@@ -214,6 +214,12 @@ def test_sort_is_stable_and_moves_the_ids_along(tmp_path: Path) -> None:
     assert table.runs.offsets.tolist() == [0, 2, 4, 5, 6]
 
 
+def test_sort_keeps_the_order_of_many_rows_of_equal_time(tmp_path: Path) -> None:
+    rows = [row(timestamp=1 - i // 100, output_length=i + 1) for i in range(200)]
+    table = read_mooncake(write(tmp_path, "\n".join(rows)), sort=True)
+    assert table.output_tokens.tolist() == [*range(101, 201), *range(1, 101)]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

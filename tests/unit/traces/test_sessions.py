@@ -142,6 +142,12 @@ def test_num_requests_is_exact_and_every_session_begins_at_turn_0(num_requests: 
     assert all(seen == set(range(len(seen))) for seen in turns.values())
 
 
+def test_heavy_tails_of_the_turn_count_are_clipped() -> None:
+    turns = {"kind": "lognormal", "median": 1, "sigma": 50}
+    table = sessions(num_sessions=4, turns=turns, user=fixed(1), output=fixed(1)).load(1)
+    assert np.bincount(table.session_id).max() == 1000  # type: ignore[arg-type]
+
+
 def test_the_same_seed_gives_the_same_arrays_in_order_of_arrival() -> None:
     one, other = sessions().load(4), sessions().load(4)
     for name in ("arrival_s", "prompt_tokens", "output_run", "session_id", "turn", "parent_id"):
@@ -174,6 +180,7 @@ def test_a_limit_that_cuts_conversations_leaves_no_dangling_parent_or_output() -
         ({"num_sessions": 0}, "trace.num_sessions=0: must be an integer from 1 to"),
         ({"rate_per_s": 0.0}, "trace.rate_per_s=0.0: must be a finite number > 0"),
         ({"turns": {"kind": "x"}}, "trace.turns.kind='x': must be one of"),
+        ({"turns": fixed(1001)}, "trace.turns.value=1001: must be an integer from 1 to 1,000"),
         ({"user": {"kind": "x"}}, "trace.user.kind='x': must be one of"),
         ({"output": {"kind": "x"}}, "trace.output.kind='x': must be one of"),
         ({"think_time_s": -1}, "trace.think_time_s=-1: must be a finite number >= 0"),
