@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.cost_totals import CostTotals
 from sim.decode_batch import DecodeBatch
 from sim.interfaces import BatchPolicy, CostModel
 from sim.kv_cache import Hit, KvCache
@@ -65,10 +64,10 @@ class Instance:
         "_wake_s",
         "batch",
         "cost",
-        "costs",
         "instance_id",
         "is_idle",
         "kv",
+        "ledger",
         "loads",
         "macro_steps",
         "open_outputs",
@@ -114,7 +113,7 @@ class Instance:
         self.plan = StepPlan()
         self.step_ends = StepEnds()
         self.run_log = RunLog()
-        self.costs = CostTotals()
+        self.ledger = cost.open_ledger()
         self.is_idle = True
         self._clock = clock
         self._lag = rules.lag
@@ -164,9 +163,8 @@ class Instance:
     def _cut_run(self, now_s: float) -> None:
         """End the run so that the first plan made at or after `now_s` is made anew."""
         first = self.batch.step
-        times = self.step_ends.times
         last = first + self._run_steps
-        boundary = bisect_left(times, now_s, self._completed, last)
+        boundary = bisect_left(self.step_ends.view, now_s, self._completed, last)
         num_steps = boundary + 1 + self._lag - first
         if num_steps < self._run_steps:
             self._run_steps = num_steps
@@ -176,7 +174,7 @@ class Instance:
         """Plan again when `num_steps` steps of the instance have ended."""
         self._generation += 1
         self._completed_at_wake = num_steps
-        self._wake_s = time_s = float(self.step_ends.times[num_steps - 1])
+        self._wake_s = time_s = self.step_ends.view[num_steps - 1]
         Call(self._clock, time_s, STEP_END, self._on_wake, self._generation)
 
     # -- the loop --------------------------------------------------------------------------------
@@ -222,21 +220,21 @@ class Instance:
         num_steps = plan.max_steps
         if step + num_steps > ends.capacity:
             ends.reserve(step + num_steps)
-        times = ends.times
-        start_s = now_s if step == self._completed else float(times[step - 1])
+        view = ends.view
+        start_s = now_s if step == self._completed else view[step - 1]
         if plan.chunks:
-            times[step] = start_s + self.cost.mixed_step_s(self.batch, plan.chunks)
+            view[step] = start_s + self.cost.mixed_step_s(self.batch, plan.chunks)
         elif num_steps == 1:
-            times[step] = start_s + self.cost.decode_step_s(self.batch)
+            view[step] = start_s + self.cost.decode_step_s(self.batch)
         else:
             durations = self.cost.decode_run_s(self.batch, num_steps)
             durations[0] += start_s
-            np.add.accumulate(durations, out=times[step : step + num_steps])
+            np.add.accumulate(durations, out=ends.times[step : step + num_steps])
         self._run_steps = num_steps
         self._run_blocks_taken = plan.decode_blocks
         self._used_at_plan = self.kv.num_usable_blocks - self.kv.queue.num_blocks
         if self._hooks.on_step and num_steps == 1:
-            duration_s = float(times[step]) - start_s
+            duration_s = view[step] - start_s
             self.policy.on_step(self, batch_size(self), duration_s)
 
     def _commit_run(self) -> None:
@@ -245,12 +243,12 @@ class Instance:
         chunks = plan.chunks
         self._run_steps = 0
         if chunks:
-            self.cost.add_mixed_costs(self.costs, batch, chunks)
+            self.ledger.add_mixed(batch, chunks)
             num_prefills, prefill_tokens = len(chunks), plan.prefill_tokens
         else:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
-            self.cost.add_decode_costs(self.costs, batch, num_steps)
+            self.ledger.add_decode(batch, num_steps)
             num_prefills = prefill_tokens = 0
         self.run_log.rows.extend(
             (
@@ -437,13 +435,13 @@ class Instance:
     def steps_ended_by(self, time_s: float) -> int:
         """Steps of the instance ended by `time_s`, which is not before its last event."""
         last = self.batch.step + self._run_steps
-        return bisect_right(self.step_ends.times, time_s, self._completed, last)
+        return bisect_right(self.step_ends.view, time_s, self._completed, last)
 
     def steps_planned_by(self, time_s: float) -> int:
         """Steps of the current run that are planned when a router looks at `time_s`."""
         first, num_steps = self.batch.step, self._run_steps
         ended = bisect_left(
-            self.step_ends.times,
+            self.step_ends.view,
             time_s,
             self._completed,
             first + num_steps,

@@ -93,6 +93,26 @@ class DecodeBatchView(Protocol):
         """Running prefix tree; None unless the cost model asks for it."""
 
 
+class CostLedger(Protocol):
+    """Adds up where the time and the bytes of one instance went.
+
+    Kept apart from pricing, because a run may be cut after it was priced: only steps that are
+    executed are entered. What is entered must not depend on how steps are grouped into runs.
+    """
+
+    @abstractmethod
+    def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
+        """Enter the next `num_steps` decode-only steps of `batch`."""
+
+    @abstractmethod
+    def add_mixed(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> None:
+        """Enter the next step, which decodes `batch` and prefills `chunks`."""
+
+    @abstractmethod
+    def totals(self) -> "CostTotals":
+        """Sums so far."""
+
+
 class CostModel(Protocol):
     """Prices the steps of one instance. Stateless towards the engine: same input, same price.
 
@@ -119,16 +139,8 @@ class CostModel(Protocol):
         """Duration of the next step if it decodes `batch` and prefills `chunks`, seconds."""
 
     @abstractmethod
-    def add_decode_costs(
-        self, totals: "CostTotals", batch: DecodeBatchView, num_steps: int
-    ) -> None:
-        """Add the cost terms of `num_steps` decode-only steps to `totals`."""
-
-    @abstractmethod
-    def add_mixed_costs(
-        self, totals: "CostTotals", batch: DecodeBatchView, chunks: Sequence[PrefillChunk]
-    ) -> None:
-        """Add the cost terms of one mixed step to `totals`."""
+    def open_ledger(self) -> CostLedger:
+        """An empty ledger for one instance."""
 
 
 class InstanceView(Protocol):

@@ -134,5 +134,5 @@ def _instance_records(instance: Instance) -> InstanceRecords:
         runs=rows.reshape(-1, len(RUN_COLUMNS)),
         busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
         busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),
-        costs=instance.costs,
+        costs=instance.ledger.totals(),
     )

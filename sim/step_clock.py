@@ -23,7 +23,9 @@ class Call(simpy.Event):
             are out of date.
     """
 
-    __slots__ = ("generation",)
+    _value = None
+    _ok = True
+    _defused = False
 
     def __init__(
         self,
@@ -33,15 +35,20 @@ class Call(simpy.Event):
         receiver: Callable[[Any], None],
         generation: int = 0,
     ) -> None:
-        self.env = clock
         self.callbacks = [receiver]
-        self._value = None
-        self._ok = True
-        self._defused = False
         self.generation = generation
-        queue: list[Any] = clock._queue
-        heappush(queue, (time_s, order, next(clock._eid), self))
+        heappush(clock.queue, (time_s, order, next(clock.ids), self))
 
 
 class StepClock(simpy.Environment):
-    """Simulated time in seconds."""
+    """Simulated time in seconds.
+
+    Attributes:
+        queue: SimPy's event heap of (time, order, id, event).
+        ids: SimPy's counter of events.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: list[Any] = self._queue
+        self.ids = self._eid

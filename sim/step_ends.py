@@ -10,14 +10,16 @@ class StepEnds:
     """Step k (from 1) ends at `times[k - 1]`; entries past the planned steps are scratch.
 
     Attributes:
-        times: end times, seconds; may be replaced by `reserve`.
+        times: end times, seconds; replaced by `reserve` when it grows.
+        view: the same memory for single entries, as Python floats (three times as fast).
     """
 
-    __slots__ = ("capacity", "times")
+    __slots__ = ("capacity", "times", "view")
 
     def __init__(self) -> None:
         self.capacity = 1024
         self.times: FloatArray = np.empty(self.capacity)
+        self.view: memoryview[float] = memoryview(self.times)  # type: ignore[arg-type]
 
     def reserve(self, num_steps: int) -> None:
         """Make room for `num_steps` entries."""
@@ -26,3 +28,4 @@ class StepEnds:
             grown = np.empty(self.capacity)
             grown[: len(self.times)] = self.times
             self.times = grown
+            self.view = memoryview(grown)  # type: ignore[arg-type]

@@ -73,6 +73,18 @@ def seconds(totals: CostTotals) -> float:
     return float(sum(getattr(totals, name) for name in names))
 
 
+def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotals:
+    ledger = cost.open_ledger()
+    ledger.add_decode(batch, num_steps)
+    return ledger.totals()
+
+
+def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
+    ledger = cost.open_ledger()
+    ledger.add_mixed(batch, chunks)
+    return ledger.totals()
+
+
 @given(costs, batches(), st.integers(1, 5000))
 def test_run_equals_its_steps_bit_for_bit(cost: RooflineCost, batch: Batch, num_steps: int) -> None:
     durations_s = cost.decode_run_s(batch, num_steps)
@@ -100,13 +112,14 @@ def test_mixed_step_without_chunks_is_the_decode_step(cost: RooflineCost, batch:
 def test_totals_do_not_depend_on_how_steps_are_grouped(
     cost: RooflineCost, batch: Batch, num_steps: int, data: st.DataObject
 ) -> None:
-    whole, parts = CostTotals(), CostTotals()
-    cost.add_decode_costs(whole, batch, num_steps)
+    whole = decode_totals(cost, batch, num_steps)
+    ledger = cost.open_ledger()
     done = 0
     while done < num_steps:
         size = data.draw(st.integers(1, num_steps - done))
-        cost.add_decode_costs(parts, batch.after(done), size)
+        ledger.add_decode(batch.after(done), size)
         done += size
+    parts = ledger.totals()
     assert (whole.hbm_bytes, whole.flops) == (parts.hbm_bytes, parts.flops)
     assert type(whole.hbm_bytes) is type(whole.flops) is int
     for item in fields(whole):
@@ -117,8 +130,7 @@ def test_totals_do_not_depend_on_how_steps_are_grouped(
 def test_decode_terms_add_up_to_the_durations(
     cost: RooflineCost, batch: Batch, num_steps: int
 ) -> None:
-    totals = CostTotals()
-    cost.add_decode_costs(totals, batch, num_steps)
+    totals = decode_totals(cost, batch, num_steps)
     assert seconds(totals) == pytest.approx(cost.decode_run_s(batch, num_steps).sum(), rel=1e-9)
 
 
@@ -126,8 +138,7 @@ def test_decode_terms_add_up_to_the_durations(
 def test_mixed_terms_add_up_to_the_duration(
     cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]
 ) -> None:
-    totals = CostTotals()
-    cost.add_mixed_costs(totals, batch, chunks)
+    totals = mixed_totals(cost, batch, chunks)
     assert seconds(totals) == pytest.approx(cost.mixed_step_s(batch, chunks), rel=1e-9)
 
 
@@ -135,8 +146,7 @@ def test_mixed_terms_add_up_to_the_duration(
 def test_no_step_beats_the_peaks_of_the_device(
     cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]
 ) -> None:
-    totals = CostTotals()
-    cost.add_mixed_costs(totals, batch, chunks)
+    totals = mixed_totals(cost, batch, chunks)
     device = cost.device
     compute_s = totals.flops / device.peak_flops_per_s
     memory_s = totals.hbm_bytes / device.hbm_bytes_per_s
@@ -145,8 +155,7 @@ def test_no_step_beats_the_peaks_of_the_device(
 
 @given(costs, batches())
 def test_weights_and_kv_are_moved_at_least_once(cost: RooflineCost, batch: Batch) -> None:
-    totals = CostTotals()
-    cost.add_decode_costs(totals, batch, 1)
+    totals = decode_totals(cost, batch, 1)
     shard = cost.shard
     kv_bytes = batch.context_tokens * shard.kv_bytes_per_token
     dense = shard.num_layers * shard.attention_matrix_parameters * shard.dtype_bytes
@@ -189,9 +198,8 @@ def test_one_more_chunk_takes_longer(
 
 @given(costs, st.integers(0, 100_000))
 def test_last_prefill_token_works_like_a_decode(cost: RooflineCost, prefix_tokens: int) -> None:
-    prefill, decode = CostTotals(), CostTotals()
-    cost.add_mixed_costs(prefill, Batch(()), [PrefillChunk(1, prefix_tokens, True)])
-    cost.add_decode_costs(decode, Batch((prefix_tokens + 1,)), 1)
+    prefill = mixed_totals(cost, Batch(()), [PrefillChunk(1, prefix_tokens, True)])
+    decode = decode_totals(cost, Batch((prefix_tokens + 1,)), 1)
     assert (prefill.flops, prefill.hbm_bytes) == (decode.flops, decode.hbm_bytes)
 
 
@@ -211,8 +219,7 @@ def test_more_gpus_share_the_work_but_never_gain_more_than_their_number(
 ) -> None:
     all_totals = []
     for cost in group:
-        totals = CostTotals()
-        cost.add_mixed_costs(totals, batch, chunks)
+        totals = mixed_totals(cost, batch, chunks)
         all_totals.append(totals)
     for fewer, more in pairwise(all_totals):
         own_s = [seconds(totals) - totals.collective_s for totals in (fewer, more)]

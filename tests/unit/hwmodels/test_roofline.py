@@ -58,6 +58,18 @@ CONTEXT_BYTES, CONTEXT_FLOPS = 32, 32
 NEW_TOKEN_BYTES = 2 * 2 * 4 * 2 + 32
 
 
+def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotals:
+    ledger = cost.open_ledger()
+    ledger.add_decode(batch, num_steps)
+    return ledger.totals()
+
+
+def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
+    ledger = cost.open_ledger()
+    ledger.add_mixed(batch, chunks)
+    return ledger.totals()
+
+
 def test_decode_step_is_the_sum_of_its_bytes_when_memory_binds() -> None:
     step_bytes = 2 * LAYER_BYTES + LOGITS_BYTES + SMALL_BYTES + NEW_TOKEN_BYTES
     expected_s = 0.25 + (step_bytes + 10 * CONTEXT_BYTES) / 50
@@ -103,8 +115,7 @@ def test_prefill_attention_is_bound_by_memory_where_that_is_slower() -> None:
 
 
 def test_decode_totals_by_hand() -> None:
-    totals = CostTotals()
-    RooflineCost(SLOW_MEMORY, TINY).add_decode_costs(totals, Batch(1, 10), 3)
+    totals = decode_totals(RooflineCost(SLOW_MEMORY, TINY), Batch(1, 10), 3)
     step_bytes = 2 * LAYER_BYTES + LOGITS_BYTES + SMALL_BYTES + NEW_TOKEN_BYTES
     assert totals.hbm_bytes == 3 * step_bytes + (10 + 11 + 12) * CONTEXT_BYTES
     assert totals.flops == 3 * (2 * LAYER_FLOPS + LOGITS_FLOPS) + 33 * CONTEXT_FLOPS
@@ -117,9 +128,8 @@ def test_decode_totals_by_hand() -> None:
 
 
 def test_mixed_totals_by_hand() -> None:
-    totals = CostTotals()
     cost = RooflineCost(SLOW_MEMORY, TINY)
-    cost.add_mixed_costs(totals, Batch(1, 10), [PrefillChunk(3, 5, False)])
+    totals = mixed_totals(cost, Batch(1, 10), [PrefillChunk(3, 5, False)])
     chunk_bytes = 8 * CONTEXT_BYTES + 3 * NEW_TOKEN_BYTES
     assert totals.attention_prefill_s == pytest.approx(chunk_bytes / 50)
     decode_bytes = 10 * CONTEXT_BYTES + NEW_TOKEN_BYTES
@@ -129,14 +139,12 @@ def test_mixed_totals_by_hand() -> None:
 
 
 def test_two_gpus_exchange_hidden_states_and_logits() -> None:
-    totals = CostTotals()
     cost = RooflineCost(SLOW_MEMORY, TINY, tensor_parallel=2)
-    cost.add_decode_costs(totals, Batch(3, 30), 1)
+    totals = decode_totals(cost, Batch(3, 30), 1)
     reduce_s = 0.125 + (3 * 4 * 2) / 50
     gather_s = 0.125 + (3 * 3 * 2) / 50
     assert totals.collective_s == pytest.approx(5 * reduce_s + gather_s)
-    without = CostTotals()
-    cost.add_mixed_costs(without, Batch(), [PrefillChunk(3, 0, False)])
+    without = mixed_totals(cost, Batch(), [PrefillChunk(3, 0, False)])
     assert without.collective_s == pytest.approx(5 * reduce_s)
 
 

@@ -1,0 +1,95 @@
+"""Where the time and the bytes of an instance priced by the roofline went.
+
+On the hot path only counts are kept (steps per batch size, tokens per step); cost terms follow from
+them when somebody asks. Counts do not depend on how steps are grouped into runs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hwmodels.work import causal_pairs
+from sim.cost_totals import CostTotals
+from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
+
+if TYPE_CHECKING:
+    from hwmodels.roofline import RooflineCost, TokenCost
+
+
+class RooflineLedger(CostLedger):
+    """Ledger of one instance.
+
+    Args:
+        cost: the cost model that prices the instance.
+    """
+
+    def __init__(self, cost: "RooflineCost") -> None:
+        self._cost = cost
+        self._decode_steps: dict[int, int] = {}
+        self._steps_of_tokens: dict[int, int] = {}
+        self._steps_of_sampled: dict[int, int] = {}
+        self._mixed_decodes = 0
+        self._context_tokens = 0
+        self._prefill_pairs = 0
+        self._prefill_bytes = 0
+        self._prefill_s = 0.0
+
+    def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
+        """Enter decode-only steps."""
+        num_requests, steps = batch.num_requests, self._decode_steps
+        grown_tokens = num_requests * (num_steps * (num_steps - 1) // 2)
+        self._context_tokens += num_steps * batch.context_tokens + grown_tokens
+        steps[num_requests] = steps.get(num_requests, 0) + num_steps
+
+    def add_mixed(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> None:
+        """Enter one step with prefill chunks."""
+        cost, num_requests = self._cost, batch.num_requests
+        num_tokens = num_sampled = num_requests
+        for new_tokens, prefix_tokens, is_last in chunks:
+            num_tokens += new_tokens
+            num_sampled += is_last
+            pairs = causal_pairs(new_tokens, prefix_tokens)
+            moved = new_tokens * cost.chunk_token_bytes + prefix_tokens * cost.context_bytes
+            self._prefill_s += max(pairs * cost.pair_s, moved * cost.byte_s)
+            self._prefill_pairs += pairs
+            self._prefill_bytes += moved
+        self._mixed_decodes += num_requests
+        self._context_tokens += batch.context_tokens
+        tokens, sampled = self._steps_of_tokens, self._steps_of_sampled
+        tokens[num_tokens] = tokens.get(num_tokens, 0) + 1
+        sampled[num_sampled] = sampled.get(num_sampled, 0) + 1
+
+    def totals(self) -> CostTotals:
+        """Cost terms so far; whole numbers exactly."""
+        cost = self._cost
+        totals = CostTotals()
+        decode_only = sum(count * steps for count, steps in self._decode_steps.items())
+        decode_tokens = decode_only + self._mixed_decodes
+        for counts in (self._decode_steps, self._steps_of_tokens):
+            _add_steps(totals, counts, (cost.layers_cost(n) for n in sorted(counts)))
+        for counts in (self._decode_steps, self._steps_of_sampled):
+            _add_steps(totals, counts, (cost.logits_cost(n) for n in sorted(counts)))
+        num_steps = sum(self._decode_steps.values()) + sum(self._steps_of_tokens.values())
+        totals.launch_s = num_steps * cost.overhead_s
+        totals.attention_decode_s = (
+            self._context_tokens * cost.context_token_s + decode_tokens * cost.new_token_s
+        )
+        totals.attention_prefill_s = self._prefill_s
+        pairs = self._context_tokens + self._prefill_pairs
+        totals.flops += pairs * cost.pair_flops
+        totals.hbm_bytes += (
+            self._context_tokens * cost.context_bytes
+            + decode_tokens * cost.new_token_bytes
+            + self._prefill_bytes
+        )
+        return totals
+
+
+def _add_steps(totals: CostTotals, counts: Mapping[int, int], costs: Iterable["TokenCost"]) -> None:
+    """Add `counts[n]` times the cost of n tokens, costs in order of n."""
+    for number, cost in zip(sorted(counts), costs, strict=True):
+        steps = counts[number]
+        totals.gemm_s += steps * cost.gemm_s
+        totals.small_ops_s += steps * cost.small_ops_s
+        totals.collective_s += steps * cost.collective_s
+        totals.flops += steps * cost.flops
+        totals.hbm_bytes += steps * cost.hbm_bytes
