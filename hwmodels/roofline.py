@@ -26,6 +26,10 @@ from hwmodels.work import (
     small_ops_bytes,
 )
 from sim.interfaces import CostModel, DecodeBatchView, FloatArray, PrefillChunk
+from sim.step_ends import StepEnds
+
+_MAX_SCALAR_STEPS = 28
+"""Runs up to this length are priced faster by a Python loop than by arrays."""
 
 
 class TokenCost(NamedTuple):
@@ -113,6 +117,25 @@ class RooflineCost(CostModel):
         durations_s *= self.context_token_s
         durations_s += constant_s
         return durations_s
+
+    def write_run_ends(
+        self, batch: DecodeBatchView, num_steps: int, start_s: float, ends: StepEnds, at: int
+    ) -> None:
+        """Write the ends of decode-only steps; short runs without arrays."""
+        if num_steps > _MAX_SCALAR_STEPS:
+            super().write_run_ends(batch, num_steps, start_s, ends, at)
+            return
+        num_requests = batch.num_requests
+        try:
+            constant_s = self._decode_constant_s[num_requests]
+        except KeyError:
+            constant_s = self._price_decode(num_requests)
+        slope_s, view = self.context_token_s, ends.view
+        end_s, context_tokens = start_s, batch.context_tokens
+        for entry in range(at, at + num_steps):
+            end_s += context_tokens * slope_s + constant_s
+            view[entry] = end_s
+            context_tokens += num_requests
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Duration of the next step with decodes and prefill chunks, seconds."""

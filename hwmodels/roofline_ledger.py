@@ -7,7 +7,6 @@ them when somebody asks. Counts do not depend on how steps are grouped into runs
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hwmodels.work import causal_pairs
 from sim.cost_totals import CostTotals
 from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
 
@@ -47,9 +46,10 @@ class RooflineLedger(CostLedger):
         for new_tokens, prefix_tokens, is_last in chunks:
             num_tokens += new_tokens
             num_sampled += is_last
-            pairs = causal_pairs(new_tokens, prefix_tokens)
+            pairs = new_tokens * prefix_tokens + new_tokens * (new_tokens + 1) // 2
             moved = new_tokens * cost.chunk_token_bytes + prefix_tokens * cost.context_bytes
-            self._prefill_s += max(pairs * cost.pair_s, moved * cost.byte_s)
+            compute_s, memory_s = pairs * cost.pair_s, moved * cost.byte_s
+            self._prefill_s += compute_s if compute_s > memory_s else memory_s
             self._prefill_pairs += pairs
             self._prefill_bytes += moved
         self._mixed_decodes += num_requests

@@ -26,7 +26,7 @@ class ClusterSpec:
         num_instances: replicas.
         num_gpu_blocks: KV blocks of each, the null block included.
         rules: engine rules.
-        cost: makes the cost model of an instance.
+        cost: cost model, shared by all instances.
         batching: makes the batch policy of an instance, given its id.
         router: picks instances.
         admission: accepts requests, None accepts all.
@@ -43,7 +43,7 @@ class ClusterSpec:
     num_instances: int
     num_gpu_blocks: int
     rules: EngineRules
-    cost: Callable[[], CostModel]
+    cost: CostModel
     batching: Callable[[int], BatchPolicy]
     router: Router
     admission: AdmissionPolicy | None = None
@@ -118,7 +118,7 @@ class Cluster:
 
     def _make_instance(self, index: int, geometry: BlockGeometry, tree: PrefixTree) -> Instance:
         spec = self.spec
-        cost = spec.cost()
+        cost = spec.cost
         running: dict[int, Request] = {}
         running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None

@@ -15,6 +15,10 @@ class DecodeBatch:
     """Requests that decode, in aggregate.
 
     Attributes:
+        block_phases: entry p (and p + block size): requests that need a block in the steps whose
+            number is p modulo the block size; twice in a row, so that slices wrap around.
+        finishes: heap of (finish step, admission index, request); entries of preempted requests
+            are stale.
         num_requests: B.
         step: steps of the instance planned and applied so far.
         context_tokens: sum over requests of the context of the next step (tokens held + 1).
@@ -23,13 +27,13 @@ class DecodeBatch:
     """
 
     __slots__ = (
-        "_block_phases",
         "_block_tokens",
-        "_finishes",
         "_longest",
         "_members",
+        "block_phases",
         "context_tokens",
         "context_tokens_squared",
+        "finishes",
         "num_requests",
         "step",
         "tree",
@@ -42,8 +46,8 @@ class DecodeBatch:
         self.tree = tree
         self.step = 0
         self._block_tokens = block_tokens
-        self._block_phases = [0] * block_tokens
-        self._finishes: list[tuple[int, int, Request]] = []
+        self.block_phases = [0] * (2 * block_tokens)
+        self.finishes: list[tuple[int, int, Request]] = []
         self._members: dict[int, Request] = {}
         self._longest = -1
 
@@ -56,11 +60,11 @@ class DecodeBatch:
         request.phase = DECODING
         request.decode_start_step = step
         request.finish_step = step + request.output_tokens - request.generated_tokens
-        heappush(self._finishes, (request.finish_step, request.admission_index, request))
+        heappush(self.finishes, (request.finish_step, request.admission_index, request))
         self.num_requests += 1
         self.context_tokens += held + 1
         self.context_tokens_squared += (held + 1) * (held + 1)
-        self._block_phases[(step - held) % self._block_tokens] += 1
+        self._count_phase((step - held) % self._block_tokens, 1)
         self._members[request.request_id] = request
         if self._longest >= 0 and held - step > self._longest_offset():
             self._longest = request.request_id
@@ -71,9 +75,8 @@ class DecodeBatch:
         """Take a request out, after finish or preemption, and bring its counters to now."""
         steps = self.step - request.decode_start_step
         held = request.computed_tokens + steps
-        self._block_phases[
-            (request.decode_start_step - request.computed_tokens) % self._block_tokens
-        ] -= 1
+        start, tokens = request.decode_start_step, request.computed_tokens
+        self._count_phase((start - tokens) % self._block_tokens, -1)
         request.computed_tokens = held
         request.generated_tokens += steps
         request.num_blocks = -(-held // self._block_tokens)
@@ -89,10 +92,10 @@ class DecodeBatch:
     def pop_finished(self) -> list[Request]:
         """Requests whose last token the planned steps produce, in running order; they leave."""
         finished: list[Request] = []
-        heap = self._finishes
+        heap = self.finishes
         while heap and heap[0][0] <= self.step:
             _, admission_index, request = heappop(heap)
-            if request.phase == DECODING and request.admission_index == admission_index:
+            if request.admission_index == admission_index and request.phase == DECODING:
                 self.leave(request)
                 finished.append(request)
         return finished
@@ -108,15 +111,14 @@ class DecodeBatch:
         grown = num_steps * count
         self.context_tokens_squared += num_steps * (2 * self.context_tokens + grown)
         self.context_tokens += grown
-        return self._finishes[0][0] <= step
+        return self.finishes[0][0] <= step
 
-    @property
     def steps_to_first_finish(self) -> int:
         """Steps until the first request produces its last token (B >= 1)."""
-        heap = self._finishes
+        heap = self.finishes
         while True:
             finish_step, admission_index, request = heap[0]
-            if request.phase == DECODING and request.admission_index == admission_index:
+            if request.admission_index == admission_index and request.phase == DECODING:
                 return finish_step - self.step
             heappop(heap)
 
@@ -139,39 +141,34 @@ class DecodeBatch:
 
     # -- block demand ----------------------------------------------------------------------------
 
-    @property
-    def blocks_next_step(self) -> int:
-        """Blocks that the next step needs."""
-        return self._block_phases[self.step % self._block_tokens]
+    def _count_phase(self, phase: int, change: int) -> None:
+        self.block_phases[phase] += change
+        self.block_phases[phase + self._block_tokens] += change
 
     def blocks_for_steps(self, num_steps: int) -> int:
         """D(k): blocks that the next `num_steps` steps need together."""
         cycles, rest = divmod(num_steps, self._block_tokens)
-        needed = self.num_requests * cycles
-        phases, size, step = self._block_phases, self._block_tokens, self.step
-        for offset in range(step, step + rest):
-            needed += phases[offset % size]
-        return needed
+        phase = self.step % self._block_tokens
+        return self.num_requests * cycles + sum(self.block_phases[phase : phase + rest])
 
     def steps_within_blocks(self, num_blocks: int) -> int:
         """Largest k with D(k) <= num_blocks (B >= 1)."""
-        cycles = num_blocks // self.num_requests
-        left = num_blocks - self.num_requests * cycles
-        phases, size, step = self._block_phases, self._block_tokens, self.step
+        cycles, left = divmod(num_blocks, self.num_requests)
+        phase = self.step % self._block_tokens
         rest = 0
-        while rest < size - 1:
-            left -= phases[(step + rest) % size]
+        while rest < self._block_tokens - 1:
+            left -= self.block_phases[phase + rest]
             if left < 0:
                 break
             rest += 1
-        return cycles * size + rest
+        return cycles * self._block_tokens + rest
 
     def forget_stale_finishes(self) -> None:
         """Drop heap entries of requests that were preempted, once they outnumber the others."""
-        if len(self._finishes) > 2 * self.num_requests + 64:
-            self._finishes = [
+        if len(self.finishes) > 2 * self.num_requests + 64:
+            self.finishes = [
                 item
-                for item in self._finishes
+                for item in self.finishes
                 if item[2].phase == DECODING and item[2].admission_index == item[1]
             ]
-            heapify(self._finishes)
+            heapify(self.finishes)

@@ -12,8 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sim.decode_batch import DecodeBatch
 from sim.interfaces import BatchPolicy, CostModel
 from sim.kv_cache import Hit, KvCache
@@ -57,6 +55,8 @@ class Instance:
         "_hooks",
         "_lag",
         "_log",
+        "_log_run",
+        "_plan_step",
         "_run_blocks_taken",
         "_run_steps",
         "_stale_view",
@@ -117,6 +117,8 @@ class Instance:
         self.is_idle = True
         self._clock = clock
         self._lag = rules.lag
+        self._plan_step = rules.plan_step
+        self._log_run = self.run_log.rows.extend
         self._log = log
         self._stale_view = stale_view
         self._hooks = _Hooks.of(policy)
@@ -197,45 +199,36 @@ class Instance:
 
     def _plan_ahead(self, now_s: float) -> None:
         """Plan until enough steps are in flight, and ask to be woken for the next plan."""
-        batch, plan = self.batch, self.plan
+        batch, plan, ends = self.batch, self.plan, self.step_ends
         while True:
-            self.rules.plan_step(self, now_s)
+            self._plan_step(self, now_s)
             if plan.is_empty:
                 break
-            self._price_run(now_s)
-            planned = batch.step + self._run_steps
-            if planned - self._completed > self._lag:
-                self._wake_after(planned - self._lag)
+            step, num_steps = batch.step, plan.max_steps
+            if step + num_steps > ends.capacity:
+                ends.reserve(step + num_steps)
+            view = ends.view
+            start_s = now_s if step == self._completed else view[step - 1]
+            if plan.chunks:
+                view[step] = start_s + self.cost.mixed_step_s(batch, plan.chunks)
+            elif num_steps == 1:
+                view[step] = start_s + self.cost.decode_step_s(batch)
+            else:
+                self.cost.write_run_ends(batch, num_steps, start_s, ends, step)
+            self._run_steps = num_steps
+            self._run_blocks_taken = plan.decode_blocks
+            self._used_at_plan = self.kv.num_usable_blocks - self.kv.queue.num_blocks
+            if self._hooks.on_step and num_steps == 1:
+                self.policy.on_step(self, batch_size(self), view[step] - start_s)
+            in_flight = step + num_steps - self._lag
+            if in_flight > self._completed:
+                self._wake_after(in_flight)
                 return
             self._commit_run()
         if batch.step > self._completed:
             self._wake_after(batch.step)
         else:
             self.is_idle = True
-
-    def _price_run(self, now_s: float) -> None:
-        """Price the planned steps and write their end times."""
-        plan, step = self.plan, self.batch.step
-        ends = self.step_ends
-        num_steps = plan.max_steps
-        if step + num_steps > ends.capacity:
-            ends.reserve(step + num_steps)
-        view = ends.view
-        start_s = now_s if step == self._completed else view[step - 1]
-        if plan.chunks:
-            view[step] = start_s + self.cost.mixed_step_s(self.batch, plan.chunks)
-        elif num_steps == 1:
-            view[step] = start_s + self.cost.decode_step_s(self.batch)
-        else:
-            durations = self.cost.decode_run_s(self.batch, num_steps)
-            durations[0] += start_s
-            np.add.accumulate(durations, out=ends.times[step : step + num_steps])
-        self._run_steps = num_steps
-        self._run_blocks_taken = plan.decode_blocks
-        self._used_at_plan = self.kv.num_usable_blocks - self.kv.queue.num_blocks
-        if self._hooks.on_step and num_steps == 1:
-            duration_s = view[step] - start_s
-            self.policy.on_step(self, batch_size(self), duration_s)
 
     def _commit_run(self) -> None:
         """Apply the planned run; from here on it cannot be cut."""
@@ -244,19 +237,17 @@ class Instance:
         self._run_steps = 0
         if chunks:
             self.ledger.add_mixed(batch, chunks)
-            num_prefills, prefill_tokens = len(chunks), plan.prefill_tokens
         else:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
             self.ledger.add_decode(batch, num_steps)
-            num_prefills = prefill_tokens = 0
-        self.run_log.rows.extend(
+        self._log_run(
             (
                 batch.step,
                 num_steps,
                 batch.num_requests,
-                num_prefills,
-                prefill_tokens,
+                len(chunks),
+                plan.prefill_tokens,
                 batch.context_tokens,
                 len(self.waiting),
                 self._used_at_plan,

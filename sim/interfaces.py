@@ -16,6 +16,7 @@ from sim.request import Request
 
 if TYPE_CHECKING:
     from sim.cost_totals import CostTotals
+    from sim.step_ends import StepEnds
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -133,6 +134,18 @@ class CostModel(Protocol):
 
         The caller may overwrite the returned array.
         """
+
+    def write_run_ends(
+        self, batch: DecodeBatchView, num_steps: int, start_s: float, ends: "StepEnds", at: int
+    ) -> None:
+        """Write the ends of the next `num_steps` decode-only steps, the first one at entry `at`.
+
+        A model may override this to price short runs without arrays. Whatever it does, each end
+        must be the one before plus the step's `decode_step_s`, in float64.
+        """
+        durations_s = self.decode_run_s(batch, num_steps)
+        durations_s[0] += start_s
+        np.add.accumulate(durations_s, out=ends.times[at : at + num_steps])
 
     @abstractmethod
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:

@@ -14,6 +14,9 @@ from sim.interfaces import PrefillChunk
 from sim.kv_cache import Hit
 from sim.request import DECODING, PREFILLING, Request
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple without its Python-level constructor (this is the hot path)."""
+
 
 @dataclass(frozen=True, slots=True)
 class _BlockedHead:
@@ -60,7 +63,7 @@ class VllmV1:
         """Schedule running requests, then admit waiting ones."""
         plan, batch = instance.plan, instance.batch
         plan.clear()
-        decode_blocks = batch.blocks_next_step
+        decode_blocks = batch.block_phases[batch.step % instance.kv.block_tokens]
         if instance.prefilling or decode_blocks > instance.kv.queue.num_blocks:
             budget = self._schedule_running(instance, decode_blocks, now_s)
         else:
@@ -182,7 +185,7 @@ class VllmV1:
             or (instance.waiting and instance.policy.decides == "every_step")
         ):
             return 1
-        steps = min(MAX_RUN_STEPS, batch.steps_to_first_finish)
+        steps = min(MAX_RUN_STEPS, batch.steps_to_first_finish())
         available = kv.queue.num_blocks + plan.decode_blocks
         if batch.num_requests * -(-steps // kv.block_tokens) > available:
             steps = max(1, min(steps, batch.steps_within_blocks(available)))
@@ -226,7 +229,7 @@ def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> Non
     request.num_blocks = end_block
     request.computed_tokens = end
     is_last = end >= request.prompt_tokens + request.generated_tokens
-    plan.chunks.append(PrefillChunk(num_tokens, prefix, is_last))
+    plan.chunks.append(_new_tuple(PrefillChunk, (num_tokens, prefix, is_last)))
     plan.prefill_tokens += num_tokens
     instance.loads.queued_prefill_tokens[instance.instance_id] -= num_tokens
     if is_last:
