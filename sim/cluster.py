@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from sim.checked_instance import CheckedInstance
 from sim.decode_batch import DecodeBatch
 from sim.engine_rules import EngineRules
 from sim.errors import ConfigError, InvalidDecisionError
@@ -122,7 +123,8 @@ class Cluster:
         running: dict[int, Request] = {}
         running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
-        return Instance(
+        make = CheckedInstance if spec.check else Instance
+        return make(
             instance_id=index,
             clock=self.clock,
             rules=spec.rules,

@@ -13,10 +13,12 @@ class EngineRules(Protocol):
     Attributes:
         lag: steps planned ahead of the one that executes (0 synchronous, 1 asynchronous).
         max_num_seqs: seats, requests that may run at once.
+        max_num_batched_tokens: tokens of one step at most.
     """
 
     lag: int
     max_num_seqs: int
+    max_num_batched_tokens: int
 
     @abstractmethod
     def plan_step(self, instance: "Instance", now_s: float) -> None:

@@ -6,8 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.arrivals import requests_of
+from sim.checked_instance import CheckedInstance
 from sim.cluster import Cluster, ClusterSpec
+from sim.garbage import rare_collections
 from sim.instance import Instance
+from sim.invariants import check_littles_law, check_result
 from sim.recorder import COMPLETED, RUN_COLUMNS, UNFINISHED, RequestLog
 from sim.records import InstanceRecords, RequestRecords, SimulationResult
 from sim.request import DECODING, Request
@@ -50,13 +53,14 @@ def simulate(
     cluster = Cluster(spec, clock, requests, workload.tree, log)
     is_interrupted = False
     try:
-        clock.run(until=horizon_s)
+        with rare_collections():
+            clock.run(until=horizon_s)
     except KeyboardInterrupt:
         is_interrupted = True
     end_s = clock.now
     if log.num_done < workload.num_requests:
         _note_unfinished(cluster, log, end_s)
-    return SimulationResult(
+    result = SimulationResult(
         workload=workload,
         requests=_request_records(log, cluster.instances),
         instances=tuple(_instance_records(i) for i in cluster.instances),
@@ -65,6 +69,20 @@ def simulate(
         end_s=end_s,
         is_interrupted=is_interrupted,
     )
+    if spec.check:
+        _check(result, spec, cluster)
+    return result
+
+
+def _check(result: SimulationResult, spec: ClusterSpec, cluster: Cluster) -> None:
+    check_result(
+        result,
+        max_num_batched_tokens=spec.rules.max_num_batched_tokens,
+        max_model_len=spec.max_model_len,
+        admits_in_arrival_order=spec.batching(0).admits_in_arrival_order,
+    )
+    checked = [i for i in cluster.instances if isinstance(i, CheckedInstance)]
+    check_littles_law(result, sum(i.request_seconds for i in checked))
 
 
 def _note_unfinished(cluster: Cluster, log: RequestLog, end_s: float) -> None:
