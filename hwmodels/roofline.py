@@ -19,7 +19,6 @@ from hwmodels.work import (
     all_reduce_bytes,
     attention_bytes_per_new_token,
     attention_flops_per_pair,
-    causal_pairs,
     layer_matmuls,
     logits_matmul,
     num_all_reduces,
@@ -139,30 +138,19 @@ class RooflineCost(CostModel):
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Duration of the next step with decodes and prefill chunks, seconds."""
-        num_requests = batch.num_requests
-        num_tokens = num_sampled = num_requests
-        prefill_s = 0.0
-        for new_tokens, prefix_tokens, is_last in chunks:
-            num_tokens += new_tokens
-            num_sampled += is_last
-            compute_s = causal_pairs(new_tokens, prefix_tokens) * self.pair_s
-            own_bytes = new_tokens * self.chunk_token_bytes
-            memory_s = (own_bytes + prefix_tokens * self.context_bytes) * self.byte_s
-            prefill_s += compute_s if compute_s > memory_s else memory_s
-        constant_s = self._constant_s(num_tokens, num_sampled, num_requests)
-        return batch.context_tokens * self.context_token_s + constant_s + prefill_s
+        return self.open_ledger().mixed_step_s(batch, chunks)
 
     def open_ledger(self) -> RooflineLedger:
         """An empty ledger for one instance."""
         return RooflineLedger(self)
 
-    def _constant_s(self, num_tokens: int, num_sampled: int, num_decodes: int) -> float:
+    def constant_s(self, num_tokens: int, num_sampled: int, num_decodes: int) -> float:
         """What a step takes besides reading contexts and prefill attention, seconds."""
         tokens_s = self.layers_cost(num_tokens).total_s + self.logits_cost(num_sampled).total_s
         return self.overhead_s + tokens_s + num_decodes * self.new_token_s
 
     def _price_decode(self, num_requests: int) -> float:
-        constant_s = self._constant_s(num_requests, num_requests, num_requests)
+        constant_s = self.constant_s(num_requests, num_requests, num_requests)
         self._decode_constant_s[num_requests] = constant_s
         return constant_s
 

@@ -39,24 +39,29 @@ class RooflineLedger(CostLedger):
         self._context_tokens += num_steps * batch.context_tokens + grown_tokens
         steps[num_requests] = steps.get(num_requests, 0) + num_steps
 
-    def add_mixed(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> None:
-        """Enter one step with prefill chunks."""
-        cost, num_requests = self._cost, batch.num_requests
-        num_tokens = num_sampled = num_requests
+    def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
+        """Price and enter one step with prefill chunks, seconds."""
+        cost, num_decodes = self._cost, batch.num_requests
+        num_tokens = num_sampled = num_decodes
+        prefill_s = 0.0
         for new_tokens, prefix_tokens, is_last in chunks:
             num_tokens += new_tokens
             num_sampled += is_last
             pairs = new_tokens * prefix_tokens + new_tokens * (new_tokens + 1) // 2
             moved = new_tokens * cost.chunk_token_bytes + prefix_tokens * cost.context_bytes
             compute_s, memory_s = pairs * cost.pair_s, moved * cost.byte_s
-            self._prefill_s += compute_s if compute_s > memory_s else memory_s
+            prefill_s += compute_s if compute_s > memory_s else memory_s
             self._prefill_pairs += pairs
             self._prefill_bytes += moved
-        self._mixed_decodes += num_requests
-        self._context_tokens += batch.context_tokens
+        context_tokens = batch.context_tokens
+        self._prefill_s += prefill_s
+        self._mixed_decodes += num_decodes
+        self._context_tokens += context_tokens
         tokens, sampled = self._steps_of_tokens, self._steps_of_sampled
         tokens[num_tokens] = tokens.get(num_tokens, 0) + 1
         sampled[num_sampled] = sampled.get(num_sampled, 0) + 1
+        constant_s = cost.constant_s(num_tokens, num_sampled, num_decodes)
+        return context_tokens * cost.context_token_s + constant_s + prefill_s
 
     def totals(self) -> CostTotals:
         """Cost terms so far; whole numbers exactly."""

@@ -16,7 +16,7 @@ from sim.decode_batch import DecodeBatch
 from sim.interfaces import BatchPolicy, CostModel
 from sim.kv_cache import Hit, KvCache
 from sim.loads import Loads, StaleView
-from sim.recorder import COMPLETED, RequestLog, RunLog
+from sim.recorder import COMPLETED, RequestLog, RunLog, pack_run
 from sim.request import DECODING, FINISHED, PREFILLING, WAITING, Request
 from sim.step_clock import IDLE_WAKE, STEP_END, Call, StepClock
 from sim.step_ends import StepEnds
@@ -61,6 +61,7 @@ class Instance:
         "_run_steps",
         "_stale_view",
         "_used_at_plan",
+        "_wake_callback",
         "_wake_s",
         "batch",
         "cost",
@@ -118,7 +119,7 @@ class Instance:
         self._clock = clock
         self._lag = rules.lag
         self._plan_step = rules.plan_step
-        self._log_run = self.run_log.rows.extend
+        self._log_run = self.run_log.rows.frombytes
         self._log = log
         self._stale_view = stale_view
         self._hooks = _Hooks.of(policy)
@@ -130,6 +131,7 @@ class Instance:
         self._run_blocks_taken = 0
         self._used_at_plan = 0
         self._wake_s = 0.0
+        self._wake_callback = self._on_wake
 
     # -- arrival ---------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class Instance:
             self._wake_s = now_s
             self.run_log.busy_from_step.append(self.batch.step)
             self.run_log.busy_from_s.append(now_s)
-            Call(self._clock, now_s, IDLE_WAKE, self._on_wake, self._generation)
+            Call(self._clock, now_s, IDLE_WAKE, self._wake_callback, self._generation)
         elif (
             self._run_steps > 1
             and (len(self.waiting) == 1 or not self.policy.admits_in_arrival_order)
@@ -177,7 +179,7 @@ class Instance:
         self._generation += 1
         self._completed_at_wake = num_steps
         self._wake_s = time_s = self.step_ends.view[num_steps - 1]
-        Call(self._clock, time_s, STEP_END, self._on_wake, self._generation)
+        Call(self._clock, time_s, STEP_END, self._wake_callback, self._generation)
 
     # -- the loop --------------------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class Instance:
             view = ends.view
             start_s = now_s if step == self._completed else view[step - 1]
             if plan.chunks:
-                view[step] = start_s + self.cost.mixed_step_s(batch, plan.chunks)
+                view[step] = start_s + self.ledger.mixed_step_s(batch, plan.chunks)
             elif num_steps == 1:
                 view[step] = start_s + self.cost.decode_step_s(batch)
             else:
@@ -218,7 +220,7 @@ class Instance:
             self._run_steps = num_steps
             self._run_blocks_taken = plan.decode_blocks
             self._used_at_plan = self.kv.num_usable_blocks - self.kv.queue.num_blocks
-            if self._hooks.on_step and num_steps == 1:
+            if num_steps == 1 and self._hooks.on_step:
                 self.policy.on_step(self, batch_size(self), view[step] - start_s)
             in_flight = step + num_steps - self._lag
             if in_flight > self._completed:
@@ -235,14 +237,12 @@ class Instance:
         batch, plan, num_steps = self.batch, self.plan, self._run_steps
         chunks = plan.chunks
         self._run_steps = 0
-        if chunks:
-            self.ledger.add_mixed(batch, chunks)
-        else:
+        if not chunks:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
             self.ledger.add_decode(batch, num_steps)
         self._log_run(
-            (
+            pack_run(
                 batch.step,
                 num_steps,
                 batch.num_requests,
@@ -287,15 +287,15 @@ class Instance:
 
     def _release_finished(self, now_s: float) -> None:
         """Free what finished requests hold, in running order, and write their records."""
-        completed = self._completed
         done = self.zombies
         if self._lag:
+            completed = self._completed
             self.zombies = [r for r in done if r.finish_step > completed]
             done = [r for r in done if r.finish_step <= completed]
         else:
             self.zombies = []
         if len(done) > 1:
-            done.sort(key=lambda r: r.admission_index)
+            done.sort(key=_admission_index)
         kv, loads, i = self.kv, self.loads, self.instance_id
         for request in done:
             if request.output_node >= 0:
@@ -465,6 +465,10 @@ class _Hooks:
     def of(policy: BatchPolicy) -> "_Hooks":
         """Hooks of a policy object."""
         return _Hooks(type(policy))
+
+
+def _admission_index(request: Request) -> int:
+    return request.admission_index
 
 
 def batch_size(instance: Instance) -> int:

@@ -103,11 +103,15 @@ class CostLedger(Protocol):
 
     @abstractmethod
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
-        """Enter the next `num_steps` decode-only steps of `batch`."""
+        """Enter the next `num_steps` decode-only steps of `batch` (B >= 1)."""
 
     @abstractmethod
-    def add_mixed(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> None:
-        """Enter the next step, which decodes `batch` and prefills `chunks`."""
+    def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
+        """Duration in seconds of the next step, which decodes `batch` and prefills `chunks`.
+
+        The step is entered at once, because a step with prefills is never cut. Must equal the cost
+        model's `mixed_step_s`.
+        """
 
     @abstractmethod
     def totals(self) -> "CostTotals":
@@ -211,18 +215,22 @@ class BatchPolicy(Protocol):
 
     def on_arrival(self, instance: InstanceView, request: Request, now_s: float) -> None:
         """A request joined the waiting queue (also after a preemption)."""
+        return
 
     def on_admit(self, instance: InstanceView, request: Request, now_s: float) -> None:
         """A request was admitted to the running batch."""
+        return
 
     def on_finish(self, instance: InstanceView, request: Request, now_s: float) -> None:
         """A request left the running batch: finished, or preempted and waiting again."""
+        return
 
     def on_step(self, instance: InstanceView, num_running: int, duration_s: float) -> None:
         """A step of `num_running` requests was planned on its own and will take `duration_s`.
 
         With `decides = "every_step"` that is every step planned while requests were waiting.
         """
+        return
 
 
 class ClusterView(Protocol):
@@ -259,8 +267,13 @@ class ClusterView(Protocol):
 
     @property
     @abstractmethod
+    def is_live(self) -> bool:
+        """Whether the counters are those of this instant, and not reported ones."""
+
+    @property
+    @abstractmethod
     def version(self) -> int:
-        """Grows each time a published view is refreshed; 0 for an immediate view."""
+        """Grows each time a view that is not live is refreshed."""
 
 
 class Router(Protocol):

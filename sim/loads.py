@@ -19,6 +19,7 @@ class Loads:
     """
 
     version = 0
+    is_live = True
 
     def __init__(self, num_instances: int) -> None:
         self.num_instances = num_instances
@@ -49,6 +50,8 @@ class StaleView(Protocol):
 
 class _Snapshot:
     """Copied counters; shared part of the stale views."""
+
+    is_live = False
 
     def __init__(self, loads: Loads) -> None:
         self._loads = loads

@@ -6,6 +6,7 @@ Everything a user reads (`sim.records`, `sim.metrics`) is derived from these aft
 
 from array import array
 from collections.abc import Callable
+from struct import Struct
 
 from sim.request import Request
 
@@ -85,6 +86,10 @@ class RequestLog:
         self.num_done += 1
         if self.num_done >= self._next_report:
             self._tell()
+
+
+pack_run = Struct(f"{len(RUN_COLUMNS)}q").pack
+"""Makes the bytes of one row of the run table (much faster than extending an array)."""
 
 
 class RunLog:

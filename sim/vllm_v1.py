@@ -100,8 +100,9 @@ class VllmV1:
             return self._schedule_scarce(instance, now_s)
         request = instance.prefilling[0]
         budget = self.max_num_batched_tokens - batch.num_requests
-        tokens = min(request.total_tokens - request.computed_tokens, budget)
-        blocks = -(-(request.computed_tokens + tokens) // kv.block_tokens) - request.num_blocks
+        held = request.computed_tokens
+        tokens = min(request.prompt_tokens + request.generated_tokens - held, budget)
+        blocks = -(-(held + tokens) // kv.block_tokens) - request.num_blocks
         if blocks > free:
             return self._schedule_scarce(instance, now_s)
         instance.plan.decode_blocks = decode_blocks

@@ -19,16 +19,18 @@ from sim.workload import Workload
 class CountingLedger(CostLedger):
     """Counts steps in `launch_s` and decoded tokens in `hbm_bytes`."""
 
-    def __init__(self) -> None:
+    def __init__(self, cost: "ConstantCost") -> None:
+        self._cost = cost
         self._totals = CostTotals()
 
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
         self._totals.launch_s += num_steps
         self._totals.hbm_bytes += num_steps * batch.num_requests
 
-    def add_mixed(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> None:
+    def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         self._totals.launch_s += 1
         self._totals.hbm_bytes += batch.num_requests
+        return self._cost.mixed_step_s(batch, chunks)
 
     def totals(self) -> CostTotals:
         return self._totals
@@ -52,7 +54,7 @@ class ConstantCost(CostModel):
         return self.step_s
 
     def open_ledger(self) -> CostLedger:
-        return CountingLedger()
+        return CountingLedger(self)
 
 
 class LinearCost(ConstantCost):

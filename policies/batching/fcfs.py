@@ -8,7 +8,9 @@ from sim.request import Request
 
 
 class FCFS(BatchPolicy):
-    """Waiting requests in queue order; preempted ones stand at its head.
+    """Order (preempted first, arrival_s, request_id): the waiting queue from its head.
+
+    The batch closes at the first request that does not fit; nobody overtakes it.
 
     Source: vLLM v1 scheduler, policy `fcfs` (its default).
     """

@@ -66,7 +66,7 @@ def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotal
 
 def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
     ledger = cost.open_ledger()
-    ledger.add_mixed(batch, chunks)
+    ledger.mixed_step_s(batch, chunks)
     return ledger.totals()
 
 

@@ -1,0 +1,52 @@
+# Every target sets up what it needs in .venv; nothing has to be installed by hand.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := sim policies hwmodels traces experiments
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types layers pytest bench clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/.run: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "flocksim needs Python 3.11, 3.12 or 3.13: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing flocksim into $(VENV) (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.run ## Compare three routers on the embedded workload (under 2 minutes)
+	@$(BIN)/python -m experiments.demo
+
+test: lint types layers pytest ## Lint, types, import layers and all tests
+
+lint: $(VENV)/.test ## ruff
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.test ## mypy, strict
+	@$(BIN)/mypy
+
+layers: $(VENV)/.test ## import-linter
+	@$(BIN)/lint-imports --no-cache
+
+pytest: $(VENV)/.test ## The tests alone
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+bench: $(VENV)/.bench ## Simulated requests per second and memory against the targets
+	@$(BIN)/python -m tests.bench
+
+clean: ## Remove the venv, caches and outputs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache outputs multirun
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

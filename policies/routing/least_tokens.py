@@ -1,0 +1,28 @@
+"""Fewest tokens in memory and on their way there."""
+
+from operator import add
+
+from policies.routing.first_minimum import first_minimum
+from sim.interfaces import ClusterView, Router
+from sim.request import Request
+
+
+class LeastTokens(Router):
+    """argmin_i (kv_tokens_i + queued_prefill_tokens_i); ties: first after the last choice.
+
+    kv_tokens are those whose KV the running requests hold now, queued_prefill_tokens those still to
+    be prefilled. A prompt counts once: its tokens move from the second term to the first.
+
+    Source: kin to the token-based JSQ of Splitwise, arXiv 2311.18677 (pending tokens); adding the
+    tokens held is ours.
+    """
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
+        """Instance with the fewest tokens."""
+        tokens = list(map(add, cluster.kv_tokens(), cluster.queued_prefill_tokens))
+        choice = first_minimum(tokens, self._start)
+        self._start = choice + 1
+        return choice

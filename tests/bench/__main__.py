@@ -1,0 +1,78 @@
+"""`make bench`: speed and memory against their targets, as ratios to SimPy's own speed.
+
+Every figure is the best of several runs, each between two measurements of SimPy on this machine;
+rates are scaled to a machine on which SimPy does 1.3 M timeouts per second.
+"""
+
+import argparse
+import sys
+
+from tests.bench import memory, peers
+from tests.bench.reference_load import Case, requests_per_s
+from tests.bench.simpy_rate import REFERENCE_PER_S, timeouts_per_s
+
+TARGET_PER_S = 25_000.0
+
+CASES = (
+    (Case("reference load, 10 thousand", 10_000), TARGET_PER_S),
+    (Case("reference load, 100 thousand", 100_000), TARGET_PER_S),
+    (Case("reference load, 1 million", 1_000_000), TARGET_PER_S),
+    (Case("50 prefix groups, 100 thousand", 100_000, num_groups=50), None),
+    (Case("asynchronous scheduling, 100 thousand", 100_000, is_async=True), None),
+    (Case("every step planned on its own, 10 thousand", 10_000, macro_steps=False), None),
+)
+
+
+def main() -> int:
+    """Run, print, and return 1 if a target is missed."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=3, help="runs per figure, the best counts")
+    parser.add_argument("--quick", action="store_true", help="10 thousand requests only")
+    options = parser.parse_args()
+    cases = [c for c in CASES if not options.quick or c[0].num_requests <= 10_000]
+    is_met = [_measure(case, target, options.repeat) for case, target in cases]
+    if not options.quick:
+        is_met.append(_measure_memory())
+    _print_peers()
+    return 0 if all(is_met) else 1
+
+
+def _measure(case: Case, target: float | None, repeat: int) -> bool:
+    best = simpy = 0.0
+    for _ in range(repeat):
+        simpy = max(simpy, timeouts_per_s())
+        best = max(best, requests_per_s(case))
+        simpy = max(simpy, timeouts_per_s())
+    scaled = best * REFERENCE_PER_S / simpy
+    verdict = _verdict(scaled >= target, f">= {target:,.0f}") if target else ""
+    print(
+        f"{case.name:44s} {best:9,.0f} requests/s (SimPy {simpy / 1e6:.2f} M/s)"
+        f" -> {scaled:9,.0f} at 1.3 M/s {verdict}",
+        flush=True,
+    )
+    return not target or scaled >= target
+
+
+def _measure_memory() -> bool:
+    found = memory.bytes_per_request()
+    is_met = found <= memory.LIMIT_BYTES
+    print(f"{'memory per request, trace aside':44s} {found:9,.0f} bytes", end=" ")
+    print(_verdict(is_met, f"<= {memory.LIMIT_BYTES:,.0f}"))
+    return is_met
+
+
+def _verdict(is_met: bool, bound: str) -> str:
+    return f"[{'ok' if is_met else 'MISSED'}, target {bound}]"
+
+
+def _print_peers() -> None:
+    factor = REFERENCE_PER_S / peers.SIMPY_PER_S
+    print(f"\nOther simulators on the same load, measured at {peers.SIMPY_PER_S / 1e6:.2f} M/s,")
+    print("requests/s scaled to 1.3 M/s (10 thousand / 100 thousand requests, 16 instances):")
+    for name, few, many in peers.PEERS:
+        at_many = f"{many * factor:9,.0f}" if many else "        -"
+        print(f"  {name:48s} {few * factor:9,.0f} {at_many}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
