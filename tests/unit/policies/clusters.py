@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from policies.batching.fcfs import FCFS
 from sim.cluster import ClusterSpec
 from sim.interfaces import Router
