@@ -87,6 +87,8 @@ class RooflineCost(CostModel):
         self.new_token_bytes = attention_bytes_per_new_token(shard)
         self.chunk_token_bytes = self.context_bytes + self.new_token_bytes
         self.new_token_s = self.new_token_bytes * self.byte_s
+        self._small_bytes = small_ops_bytes(shard, 1)
+        self._layer_steps = list(zip(layer_matmuls(shard, 1), layer_matmuls(shard, 2), strict=True))
         self._decode_constant_s: dict[int, float] = {}
         self._layers: dict[int, TokenCost] = {}
         self._logits: dict[int, TokenCost] = {}
@@ -164,9 +166,9 @@ class RooflineCost(CostModel):
 
     def _price_layers(self, num_tokens: int) -> TokenCost:
         shard = self.shard
-        works = layer_matmuls(shard, num_tokens)
+        works = self._layer_works(num_tokens)
         gemm_s = shard.num_layers * sum(self._bound_s(work) for work in works)
-        small_bytes = small_ops_bytes(shard, num_tokens)
+        small_bytes = num_tokens * self._small_bytes
         small_ops_s = small_bytes * self.byte_s
         message_bytes = all_reduce_bytes(shard, num_tokens)
         reduce_s = all_reduce_s(self.device, message_bytes, self.tensor_parallel)
@@ -181,6 +183,16 @@ class RooflineCost(CostModel):
         )
         self._layers[num_tokens] = cost
         return cost
+
+    def _layer_works(self, num_tokens: int) -> list[Work]:
+        """Matrix products of one layer; those of a dense layer are linear in the tokens."""
+        if self.shard.num_experts:
+            return layer_matmuls(self.shard, num_tokens)
+        more = num_tokens - 1
+        return [
+            Work(one.flops * num_tokens, one.hbm_bytes + more * (two.hbm_bytes - one.hbm_bytes))
+            for one, two in self._layer_steps
+        ]
 
     def _price_logits(self, num_sampled: int) -> TokenCost:
         work = logits_matmul(self.shard, num_sampled)
