@@ -148,7 +148,10 @@ class RooflineCost(CostModel):
 
     def constant_s(self, num_tokens: int, num_sampled: int, num_decodes: int) -> float:
         """What a step takes besides reading contexts and prefill attention, seconds."""
-        tokens_s = self.layers_cost(num_tokens).total_s + self.logits_cost(num_sampled).total_s
+        try:
+            tokens_s = self._layers[num_tokens].total_s + self._logits[num_sampled].total_s
+        except KeyError:
+            tokens_s = self.layers_cost(num_tokens).total_s + self.logits_cost(num_sampled).total_s
         return self.overhead_s + tokens_s + num_decodes * self.new_token_s
 
     def _price_decode(self, num_requests: int) -> float:

@@ -1,9 +1,11 @@
 """Where the time and the bytes of an instance priced by the roofline went.
 
-On the hot path only counts are kept (steps per batch size, tokens per step); cost terms follow from
-them when somebody asks. Counts do not depend on how steps are grouped into runs.
+On the hot path only counts are kept (steps per batch size, tokens of each mixed step); cost terms
+follow from them when somebody asks. Counts do not depend on how steps are grouped into runs.
 """
 
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,8 +26,8 @@ class RooflineLedger(CostLedger):
     def __init__(self, cost: "RooflineCost") -> None:
         self._cost = cost
         self._decode_steps: dict[int, int] = {}
-        self._steps_of_tokens: dict[int, int] = {}
-        self._steps_of_sampled: dict[int, int] = {}
+        self._mixed_tokens = array("i")
+        self._mixed_sampled = array("i")
         self._mixed_decodes = 0
         self._context_tokens = 0
         self._prefill_pairs = 0
@@ -57,9 +59,8 @@ class RooflineLedger(CostLedger):
         self._prefill_s += prefill_s
         self._mixed_decodes += num_decodes
         self._context_tokens += context_tokens
-        tokens, sampled = self._steps_of_tokens, self._steps_of_sampled
-        tokens[num_tokens] = tokens.get(num_tokens, 0) + 1
-        sampled[num_sampled] = sampled.get(num_sampled, 0) + 1
+        self._mixed_tokens.append(num_tokens)
+        self._mixed_sampled.append(num_sampled)
         constant_s = cost.constant_s(num_tokens, num_sampled, num_decodes)
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
@@ -69,11 +70,11 @@ class RooflineLedger(CostLedger):
         totals = CostTotals()
         decode_only = sum(count * steps for count, steps in self._decode_steps.items())
         decode_tokens = decode_only + self._mixed_decodes
-        for counts in (self._decode_steps, self._steps_of_tokens):
+        for counts in (self._decode_steps, Counter(self._mixed_tokens)):
             _add_steps(totals, counts, (cost.layers_cost(n) for n in sorted(counts)))
-        for counts in (self._decode_steps, self._steps_of_sampled):
+        for counts in (self._decode_steps, Counter(self._mixed_sampled)):
             _add_steps(totals, counts, (cost.logits_cost(n) for n in sorted(counts)))
-        num_steps = sum(self._decode_steps.values()) + sum(self._steps_of_tokens.values())
+        num_steps = sum(self._decode_steps.values()) + len(self._mixed_tokens)
         totals.launch_s = num_steps * cost.overhead_s
         totals.attention_decode_s = (
             self._context_tokens * cost.context_token_s + decode_tokens * cost.new_token_s

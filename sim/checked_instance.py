@@ -49,7 +49,7 @@ class CheckedInstance(Instance):
 
     def _check_blocks(self) -> None:
         named: dict[int, Extent] = {}
-        private = self._run_blocks_taken if self._run_steps else 0
+        private = self.plan.decode_blocks if self._run_steps else 0
         for request in self.running.values():
             covered = 0
             for extent in request.extents:

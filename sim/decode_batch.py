@@ -22,17 +22,15 @@ class DecodeBatch:
         num_requests: B.
         step: steps of the instance planned and applied so far.
         context_tokens: sum over requests of the context of the next step (tokens held + 1).
-        context_tokens_squared: sum of the squares.
         tree: running prefix tree, or None.
     """
 
     __slots__ = (
         "_block_tokens",
-        "_longest",
-        "_members",
+        "_longest_offset",
+        "_squared_offsets",
         "block_phases",
         "context_tokens",
-        "context_tokens_squared",
         "finishes",
         "num_requests",
         "step",
@@ -42,50 +40,53 @@ class DecodeBatch:
     def __init__(self, block_tokens: int, tree: RunningPrefixTree | None = None) -> None:
         self.num_requests = 0
         self.context_tokens = 0
-        self.context_tokens_squared = 0
         self.tree = tree
         self.step = 0
-        self._block_tokens = block_tokens
         self.block_phases = [0] * (2 * block_tokens)
         self.finishes: list[tuple[int, int, Request]] = []
-        self._members: dict[int, Request] = {}
-        self._longest = -1
+        self._block_tokens = block_tokens
+        self._squared_offsets = 0
+        self._longest_offset: int | None = None
 
     # -- membership ------------------------------------------------------------------------------
+    # While a request decodes, its offset (tokens held - steps of the instance) is constant.
 
     def enter(self, request: Request) -> None:
         """A request whose prefill is complete begins to decode in the next step."""
-        step = self.step
-        held = request.computed_tokens
+        step, held, size = self.step, request.computed_tokens, self._block_tokens
+        finish_step = step + request.output_tokens - request.generated_tokens
         request.phase = DECODING
         request.decode_start_step = step
-        request.finish_step = step + request.output_tokens - request.generated_tokens
-        heappush(self.finishes, (request.finish_step, request.admission_index, request))
+        request.finish_step = finish_step
+        heappush(self.finishes, (finish_step, request.admission_index, request))
+        offset = held - step
         self.num_requests += 1
         self.context_tokens += held + 1
-        self.context_tokens_squared += (held + 1) * (held + 1)
-        self._count_phase((step - held) % self._block_tokens, 1)
-        self._members[request.request_id] = request
-        if self._longest >= 0 and held - step > self._longest_offset():
-            self._longest = request.request_id
+        self._squared_offsets += offset * offset
+        phase = -offset % size
+        self.block_phases[phase] += 1
+        self.block_phases[phase + size] += 1
+        if self._longest_offset is not None and offset > self._longest_offset:
+            self._longest_offset = offset
         if self.tree is not None:
             self.tree.add(request.kv_path)
 
     def leave(self, request: Request) -> None:
         """Take a request out, after finish or preemption, and bring its counters to now."""
-        steps = self.step - request.decode_start_step
-        held = request.computed_tokens + steps
-        start, tokens = request.decode_start_step, request.computed_tokens
-        self._count_phase((start - tokens) % self._block_tokens, -1)
+        step, start, size = self.step, request.decode_start_step, self._block_tokens
+        offset = request.computed_tokens - start
+        held = offset + step
         request.computed_tokens = held
-        request.generated_tokens += steps
-        request.num_blocks = -(-held // self._block_tokens)
+        request.generated_tokens += step - start
+        request.num_blocks = -(-held // size)
         self.num_requests -= 1
         self.context_tokens -= held + 1
-        self.context_tokens_squared -= (held + 1) * (held + 1)
-        del self._members[request.request_id]
-        if self._longest == request.request_id:
-            self._longest = -1
+        self._squared_offsets -= offset * offset
+        phase = -offset % size
+        self.block_phases[phase] -= 1
+        self.block_phases[phase + size] -= 1
+        if offset == self._longest_offset:
+            self._longest_offset = None
         if self.tree is not None:
             self.tree.remove(request.kv_path)
 
@@ -105,12 +106,9 @@ class DecodeBatch:
     def advance(self, num_steps: int) -> bool:
         """Every request gains `num_steps` tokens; whether any may have finished."""
         self.step = step = self.step + num_steps
-        count = self.num_requests
-        if not count:
+        if not self.num_requests:
             return False
-        grown = num_steps * count
-        self.context_tokens_squared += num_steps * (2 * self.context_tokens + grown)
-        self.context_tokens += grown
+        self.context_tokens += num_steps * self.num_requests
         return self.finishes[0][0] <= step
 
     def steps_to_first_finish(self) -> int:
@@ -123,27 +121,26 @@ class DecodeBatch:
             heappop(heap)
 
     @property
+    def context_tokens_squared(self) -> int:
+        """Sum of the squared contexts of the next step, tokens^2."""
+        age, count = self.step + 1, self.num_requests
+        offsets = self.context_tokens - count * age
+        return self._squared_offsets + age * (2 * offsets + count * age)
+
+    @property
     def max_context_tokens(self) -> int:
         """Longest context of the next step, tokens; 0 when nothing decodes."""
         if not self.num_requests:
             return 0
-        return self._longest_offset() + self.step + 1
-
-    def _longest_offset(self) -> int:
-        """Largest (tokens held - step); it is constant while a request decodes."""
-        if self._longest < 0:
-            self._longest = max(
-                self._members.values(),
-                key=lambda r: (r.computed_tokens - r.decode_start_step, r.request_id),
-            ).request_id
-        request = self._members[self._longest]
-        return request.computed_tokens - request.decode_start_step
+        if self._longest_offset is None:
+            self._longest_offset = max(
+                request.computed_tokens - request.decode_start_step
+                for _, admission_index, request in self.finishes
+                if request.phase == DECODING and request.admission_index == admission_index
+            )
+        return self._longest_offset + self.step + 1
 
     # -- block demand ----------------------------------------------------------------------------
-
-    def _count_phase(self, phase: int, change: int) -> None:
-        self.block_phases[phase] += change
-        self.block_phases[phase + self._block_tokens] += change
 
     def blocks_for_steps(self, num_steps: int) -> int:
         """D(k): blocks that the next `num_steps` steps need together."""

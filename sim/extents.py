@@ -6,7 +6,6 @@ freed them: last block nearest to the head of the queue.
 """
 
 from collections.abc import Iterator
-from typing import Optional
 
 from sim.request import Request
 
@@ -30,6 +29,7 @@ class Extent:
         holders: running requests that hold the blocks; empty while in the free queue.
         key: eviction key, used when the policy is not release order.
         is_queued: whether the extent is in the free queue.
+        previous, next: neighbours in the free queue, the extent itself outside.
     """
 
     __slots__ = (
@@ -52,8 +52,8 @@ class Extent:
         self.holders: list[Request] = []
         self.key = 0.0
         self.is_queued = False
-        self.previous: Extent | None = None
-        self.next: Extent | None = None
+        self.previous: Extent = self
+        self.next: Extent = self
 
     @property
     def num_blocks(self) -> int:
@@ -85,15 +85,8 @@ class FreeQueue:
     def __iter__(self) -> Iterator[Extent]:
         extent = self.head.next
         while extent is not self._tail:
-            assert extent is not None
             yield extent
             extent = extent.next
-
-    @property
-    def first(self) -> Optional["Extent"]:
-        """Extent that is evicted next, None when the queue is empty."""
-        extent = self.head.next
-        return None if extent is self._tail else extent
 
     def append(self, extent: Extent) -> None:
         """Put an extent at the tail."""
@@ -104,11 +97,9 @@ class FreeQueue:
         """Put an extent behind the last one whose key is not larger."""
         behind = self._tail.previous
         while behind is not self.head:
-            assert behind is not None
             if behind.key <= extent.key:
                 break
             behind = behind.previous
-        assert behind is not None and behind.next is not None
         self._link_before(extent, behind.next)
         self.num_blocks += extent.end - extent.first
 
@@ -117,7 +108,6 @@ class FreeQueue:
         if num_blocks <= 0:
             return
         last = self._tail.previous
-        assert last is not None
         if last.owner == ANONYMOUS and last is not self.head:
             last.end += num_blocks
             self.num_blocks += num_blocks
@@ -139,7 +129,6 @@ class FreeQueue:
 
     def _link_before(self, extent: Extent, anchor: Extent) -> None:
         previous = anchor.previous
-        assert previous is not None
         previous.next = extent
         extent.previous = previous
         extent.next = anchor
@@ -148,8 +137,7 @@ class FreeQueue:
 
     def _unlink(self, extent: Extent) -> None:
         previous, following = extent.previous, extent.next
-        assert previous is not None and following is not None
         previous.next = following
         following.previous = previous
-        extent.previous = extent.next = None
+        extent.previous = extent.next = extent
         extent.is_queued = False

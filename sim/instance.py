@@ -47,22 +47,26 @@ class Instance:
     """
 
     __slots__ = (
+        "_add_decode",
         "_admission_index",
         "_clock",
         "_completed",
         "_completed_at_wake",
+        "_decode_step_s",
         "_generation",
         "_hooks",
         "_lag",
         "_log",
         "_log_run",
+        "_mixed_step_s",
         "_plan_step",
-        "_run_blocks_taken",
         "_run_steps",
         "_stale_view",
+        "_tells_steps",
         "_used_at_plan",
         "_wake_callback",
         "_wake_s",
+        "_write_run_ends",
         "batch",
         "cost",
         "instance_id",
@@ -120,15 +124,19 @@ class Instance:
         self._lag = rules.lag
         self._plan_step = rules.plan_step
         self._log_run = self.run_log.rows.frombytes
+        self._mixed_step_s = self.ledger.mixed_step_s
+        self._add_decode = self.ledger.add_decode
+        self._decode_step_s = cost.decode_step_s
+        self._write_run_ends = cost.write_run_ends
         self._log = log
         self._stale_view = stale_view
-        self._hooks = _Hooks.of(policy)
+        self._hooks = hooks = _Hooks.of(policy)
+        self._tells_steps = hooks.on_step
         self._admission_index = 0
         self._completed = 0
         self._completed_at_wake = 0
         self._generation = 0
         self._run_steps = 0
-        self._run_blocks_taken = 0
         self._used_at_plan = 0
         self._wake_s = 0.0
         self._wake_callback = self._on_wake
@@ -207,24 +215,24 @@ class Instance:
             if plan.is_empty:
                 break
             step, num_steps = batch.step, plan.max_steps
-            if step + num_steps > ends.capacity:
-                ends.reserve(step + num_steps)
+            planned = step + num_steps
+            if planned > ends.capacity:
+                ends.reserve(planned)
             view = ends.view
             start_s = now_s if step == self._completed else view[step - 1]
             if plan.chunks:
-                view[step] = start_s + self.ledger.mixed_step_s(batch, plan.chunks)
+                view[step] = start_s + self._mixed_step_s(batch, plan.chunks)
             elif num_steps == 1:
-                view[step] = start_s + self.cost.decode_step_s(batch)
+                view[step] = start_s + self._decode_step_s(batch)
             else:
-                self.cost.write_run_ends(batch, num_steps, start_s, ends, step)
+                self._write_run_ends(batch, num_steps, start_s, ends, step)
             self._run_steps = num_steps
-            self._run_blocks_taken = plan.decode_blocks
             self._used_at_plan = self.kv.num_usable_blocks - self.kv.queue.num_blocks
-            if num_steps == 1 and self._hooks.on_step:
+            if self._tells_steps and num_steps == 1:
                 self.policy.on_step(self, batch_size(self), view[step] - start_s)
-            in_flight = step + num_steps - self._lag
-            if in_flight > self._completed:
-                self._wake_after(in_flight)
+            planned -= self._lag
+            if planned > self._completed:
+                self._wake_after(planned)
                 return
             self._commit_run()
         if batch.step > self._completed:
@@ -240,7 +248,7 @@ class Instance:
         if not chunks:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
-            self.ledger.add_decode(batch, num_steps)
+            self._add_decode(batch, num_steps)
         self._log_run(
             pack_run(
                 batch.step,
@@ -260,10 +268,11 @@ class Instance:
 
     def _take_run_blocks(self, num_steps: int) -> None:
         """Take the blocks that the first `num_steps` steps of the run need."""
-        missing = self.batch.blocks_for_steps(num_steps) - self._run_blocks_taken
+        needed = self.batch.blocks_for_steps(num_steps)
+        missing = needed - self.plan.decode_blocks
         if missing > 0:
             self.kv.take(missing)
-            self._run_blocks_taken += missing
+            self.plan.decode_blocks = needed
 
     def _begin_decoding(self, completing: list[Request]) -> None:
         """Requests whose prefill the run completed have produced one token."""

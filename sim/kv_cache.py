@@ -130,14 +130,13 @@ class KvCache:
         """Free blocks evicted before the first block of `hits`; counting stops past `limit`."""
         wanted = {id(hit.extent): hit for hit in hits if hit.extent.is_queued}
         ahead = 0
-        extent = self.queue.first
-        while extent is not None and ahead <= limit:
+        for extent in self.queue:
             hit = wanted.get(id(extent))
             if hit is not None:
                 return ahead + extent.end - hit.end
             ahead += extent.num_blocks
-            following = extent.next
-            extent = following if following is not None and following.next is not None else None
+            if ahead > limit:
+                break
         return ahead
 
     # -- taking and holding ----------------------------------------------------------------------
@@ -150,16 +149,15 @@ class KvCache:
         queue.num_blocks -= num_blocks
         while num_blocks > 0:
             extent = queue.head.next
-            assert extent is not None
             left = extent.end - extent.first - num_blocks
             if left > 0:
                 extent.end -= num_blocks
                 num_blocks = 0
             else:
                 num_blocks = -left
+                left = 0
                 extent.end = extent.first
                 queue.drop_empty(extent)
-                left = 0
             if extent.num_hashed > left:
                 extent.num_hashed = left
                 if not left:

@@ -10,7 +10,7 @@ class StepPlan:
     Attributes:
         chunks: prefill work, in running order.
         completing: requests whose prefill this step completes.
-        decode_blocks: KV blocks taken for the decoding requests' next tokens.
+        decode_blocks: KV blocks taken so far for the tokens that decodes gain in this step or run.
         has_preempted: whether making room for the step preempted a request.
         is_empty: whether nothing can be scheduled.
         prefill_tokens: tokens in the chunks.

@@ -1,0 +1,152 @@
+"""From a checked configuration to the cluster that `simulate()` takes."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from experiments.schema.job import JobConfig
+from hwmodels.device import DeviceSpec, load_profile
+from hwmodels.memory import KvCapacity, kv_capacity
+from hwmodels.model_catalogue import load_model
+from hwmodels.model_shape import ModelShape
+from hwmodels.roofline import RooflineCost
+from sim.cluster import ClusterSpec
+from sim.engine_rules import EngineRules
+from sim.interfaces import CostModel
+from sim.units import GIB
+
+LARGE_GPU_BYTES = 70 * GIB
+"""From here on vLLM takes the larger defaults. Source: vLLM `EngineArgs._set_default_args`."""
+
+DEFAULT_MEMORY_UTILIZATION = 0.9
+"""Source: vLLM `CacheConfig.gpu_memory_utilization`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSizes:
+    """Sizes of the engine, defaults filled in.
+
+    Attributes:
+        max_num_seqs: running requests at most.
+        max_num_batched_tokens: token budget of a step.
+        gpu_memory_utilization: share of the device memory; None if the KV blocks were given.
+    """
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float | None = DEFAULT_MEMORY_UTILIZATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A model on a cluster, ready to serve.
+
+    Attributes:
+        device: the GPU.
+        shape: the whole model.
+        sizes: the engine's sizes.
+        capacity: where the KV blocks come from; None if their number was given.
+        spec: the cluster.
+    """
+
+    device: DeviceSpec
+    shape: ModelShape
+    sizes: EngineSizes
+    capacity: KvCapacity | None
+    spec: ClusterSpec
+
+
+def default_sizes(device: DeviceSpec) -> EngineSizes:
+    """What a vLLM server takes on this GPU.
+
+    Source: vLLM `EngineArgs._set_default_args`, usage context of the API server.
+    """
+    is_large = device.hbm_capacity_bytes >= LARGE_GPU_BYTES
+    if is_large and "a100" not in f"{device.title} {device.name}".lower():
+        return EngineSizes(max_num_seqs=1024, max_num_batched_tokens=8192)
+    return EngineSizes(max_num_seqs=256, max_num_batched_tokens=2048)
+
+
+def engine_sizes(config: JobConfig, device: DeviceSpec) -> EngineSizes:
+    """Sizes given, or the defaults; seats by default never exceed a token budget that was given."""
+    options, sizes = config.engine_options, default_sizes(device)
+    if options.max_num_batched_tokens is not None:
+        budget = options.max_num_batched_tokens
+        seats = min(sizes.max_num_seqs, budget)
+        sizes = replace(sizes, max_num_seqs=seats, max_num_batched_tokens=budget)
+    if options.max_num_seqs is not None:
+        sizes = replace(sizes, max_num_seqs=options.max_num_seqs)
+    if options.num_gpu_blocks is not None:
+        return replace(sizes, gpu_memory_utilization=None)
+    if options.gpu_memory_utilization is not None:
+        return replace(sizes, gpu_memory_utilization=options.gpu_memory_utilization)
+    return sizes
+
+
+def build_deployment(config: JobConfig) -> Deployment:
+    """Load profile and model, size the KV cache and build the policies.
+
+    Policies keep state: a deployment serves one run.
+
+    Raises:
+        ConfigError: a value is out of range or does not fit the others.
+        CapacityError: the model does not fit the GPU.
+    """
+    hardware, model = config.hardware, config.model
+    device = load_profile(Path(hardware.path) if hardware.path else str(hardware.profile))
+    shape = load_model(Path(model.path) if model.path else str(model.name))
+    sizes = engine_sizes(config, device)
+    cost = RooflineCost(device, shape, config.cluster.tensor_parallel)
+    rules = config.engine.build(
+        max_num_seqs=sizes.max_num_seqs, max_num_batched_tokens=sizes.max_num_batched_tokens
+    )
+    capacity = _capacity(config, device, shape, sizes)
+    num_gpu_blocks = config.engine_options.num_gpu_blocks
+    if capacity is not None:
+        num_gpu_blocks = capacity.num_blocks
+    assert num_gpu_blocks is not None
+    spec = _cluster_spec(config, num_gpu_blocks, rules, cost)
+    return Deployment(device=device, shape=shape, sizes=sizes, capacity=capacity, spec=spec)
+
+
+def _capacity(
+    config: JobConfig, device: DeviceSpec, shape: ModelShape, sizes: EngineSizes
+) -> KvCapacity | None:
+    """KV cache from the memory of the GPU, None if its blocks are given."""
+    if sizes.gpu_memory_utilization is None:
+        return None
+    return kv_capacity(
+        device,
+        shape,
+        tensor_parallel=config.cluster.tensor_parallel,
+        gpu_memory_utilization=sizes.gpu_memory_utilization,
+        max_num_batched_tokens=sizes.max_num_batched_tokens,
+        max_num_seqs=sizes.max_num_seqs,
+        block_tokens=config.engine_options.block_tokens,
+    )
+
+
+def _cluster_spec(
+    config: JobConfig, num_gpu_blocks: int, rules: EngineRules, cost: CostModel
+) -> ClusterSpec:
+    options = config.engine_options
+    for per_instance in (config.batching, config.eviction):
+        per_instance.build()  # a constructor that refuses must do so before the trace is read
+    spec = ClusterSpec(
+        num_instances=config.cluster.num_instances,
+        num_gpu_blocks=num_gpu_blocks,
+        rules=rules,
+        cost=cost,
+        batching=lambda _instance: config.batching.build(),
+        router=config.routing.build(),
+        admission=config.admission.build(),
+        eviction=config.eviction.build,
+        block_tokens=options.block_tokens,
+        prefix_caching=options.prefix_caching,
+        macro_steps=options.macro_steps,
+        max_model_len=options.max_model_len,
+        view_delay_s=config.routing_options.view_delay_s,
+        publish_period_s=config.routing_options.publish_period_s,
+        check=config.check,
+    )
+    spec.validate()
+    return spec

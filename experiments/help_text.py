@@ -1,0 +1,74 @@
+"""What `flocksim --help` prints. Composes nothing, so that it is quick."""
+
+from importlib.resources import files
+
+from experiments.composing import GROUPS
+
+_HEAD = """\
+flocksim: simulate a cluster of LLM inference engines under a trace of requests.
+
+usage: flocksim [GROUP=OPTION | KEY=VALUE]...      one run
+       flocksim -m [GROUP=OPTION,OPTION...]...     a sweep: one run per combination
+
+A run prints a summary and writes result.json (config, metrics, flags), run.json (host, wall times)
+and requests.parquet to outputs/DATE/TIME, or where hydra.run.dir says. Without arguments it serves
+embedded conversations with Llama-3-8B on four A100s.
+
+Groups and their options:
+"""
+
+_KEYS = """
+Keys most often changed (flocksim --cfg job shows all of them with their values):
+  trace.path=FILE          the trace; trace.limit, trace.window_s, trace.rate_scale cut or stretch
+  cluster.num_instances    replicas; cluster.tensor_parallel: GPUs of each
+  engine.max_num_seqs, engine.max_num_batched_tokens     seats and token budget of a step
+  engine.num_gpu_blocks    KV blocks as your engine logged them; engine.gpu_memory_utilization
+  engine.prefix_caching, engine.async_scheduling, engine.max_model_len
+  routing.view_delay_s, routing.publish_period_s         how old a router's view is
+  slo.ttft_s, slo.tpot_s   what counts as goodput
+  output.steps=true (steps.parquet), output.timeline=true (timeline.json.gz for Perfetto)
+  seed, check=true (verify the simulator's invariants), hydra.run.dir=DIR, hydra.sweep.dir=DIR
+"""
+
+EXAMPLES = (
+    "flocksim",
+    "flocksim trace=mooncake trace.path=conversation_trace.jsonl cluster.num_instances=8",
+    "flocksim trace=azure trace.path=AzureLLMInferenceTrace_conv.csv trace.limit=5000",
+    "flocksim trace=synthetic trace.rate_per_s=20 trace.prompt=1024 trace.output=1-256",
+    "flocksim trace=prefix_groups trace.num_groups=50 trace.skew=1 routing=vllm_dp",
+    "flocksim model=llama2_70b cluster.tensor_parallel=4 hardware=h100_sxm",
+    "flocksim model=hf model.path=my_model/config.json engine.num_gpu_blocks=20000",
+    "flocksim trace.rate_scale=2 routing=power_of_two routing.view_delay_s=0.5",
+    "flocksim admission=token_bucket admission.rate_tokens_per_s=10000 slo.ttft_s=1",
+    "flocksim -m routing=random,round_robin,least_requests seed=0,1,2 hydra.sweep.dir=sweep",
+)
+
+_TAIL = """
+A policy of your own is a class and a YAML file in DIR/routing (or another group) with
+`_target_: package.Class`: flocksim hydra.searchpath=[file://DIR] routing=NAME
+Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 interrupted.
+More: flocksim --hydra-help
+"""
+
+
+def options_of(group: str) -> list[str]:
+    """Names of the packaged options of a config group, sorted."""
+    folder = files("experiments.conf") / group
+    names = [entry.name for entry in folder.iterdir()]
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+def help_text() -> str:
+    """The whole text."""
+    groups = "".join(_group_lines(group) for group in GROUPS)
+    examples = "".join(f"  {line}\n" for line in EXAMPLES)
+    return f"{_HEAD}{groups}{_KEYS}\nExamples:\n{examples}{_TAIL}".rstrip()
+
+
+def _group_lines(group: str, width: int = 100) -> str:
+    lines = [f"  {group:<10}"]
+    for option in options_of(group):
+        if len(lines[-1]) + len(option) + 1 > width:
+            lines.append(" " * 12)
+        lines[-1] += f" {option}"
+    return "".join(line + "\n" for line in lines)

@@ -1,0 +1,96 @@
+"""Hydra's and OmegaConf's errors as one clear line with the names that would have been valid."""
+
+import re
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.composing import compose_config
+from experiments.schema.suggest import unknown_name
+
+_NO_KEY = re.compile(
+    r"Could not override '[^']+'|Key '[^']+' is not in struct|Error merging override"
+)
+
+_CHOICE = re.compile(r"[\w/]+=[\w/]+$|hydra\.searchpath=")
+
+
+def explain(error: Exception, overrides: Sequence[str] = ()) -> str | None:
+    """One line for a user's mistake, None if the error is none of Hydra's or OmegaConf's.
+
+    Args:
+        error: what was raised while a configuration was composed or resolved.
+        overrides: the command line, to list the keys valid under its choice of options.
+    """
+    from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+    if isinstance(error, MissingConfigException):
+        return _missing_option(error)
+    if isinstance(error, OverrideParseException):
+        return (
+            f"cannot read {error.override!r}: write key=value, for example seed=1 "
+            f"({_first_line(error.message, skip='Error parsing')})"
+        )
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not set: give {error.full_key}=..."
+    if isinstance(error, HydraException):
+        key = getattr(error.__cause__, "full_key", None)
+        is_unknown = _NO_KEY.search(str(error)) is not None
+        return _unknown_key(str(key), overrides) if is_unknown and key else _first_line(str(error))
+    if isinstance(error, OmegaConfBaseException):
+        where = f"{error.full_key}: " if error.full_key else ""
+        return where + _first_line(str(error))
+    return _first_line(str(error)) if _is_refused_by_hydra(error) else None
+
+
+def _is_refused_by_hydra(error: Exception) -> bool:
+    """Whether Hydra itself raised a ValueError, as it does for flags that exclude each other."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    module = str(frames[-1][0].f_globals.get("__name__")) if frames else ""
+    return isinstance(error, ValueError) and module.partition(".")[0] == "hydra"
+
+
+def _missing_option(error: Any) -> str:
+    """A config group has no such option, or there is no such file."""
+    if not error.missing_cfg_file or error.options is None:
+        return _first_line(str(error))
+    group, _, option = error.missing_cfg_file.rpartition("/")
+    return unknown_name("option", option, error.options, f"{group}={option}")
+
+
+def _unknown_key(key: str, overrides: Sequence[str]) -> str:
+    """No such key: list its neighbours under the options that the command line chose."""
+    if key == "hydra" or key.startswith("hydra."):
+        return f"unknown key {key}; flocksim --cfg hydra shows Hydra's own keys"
+    section, _, name = key.rpartition(".")
+    chosen = [item for item in overrides if _CHOICE.match(item)]
+    neighbours: Any = None
+    for attempt in (chosen, []):
+        try:
+            neighbours = compose_config(attempt, are_all_set=False)[0]
+            break
+        except Exception:
+            continue
+    parents: list[str] = []
+    for part in section.split(".") if section else []:
+        if not isinstance(neighbours, dict) or part not in neighbours:
+            name = part
+            break
+        neighbours = neighbours[part]
+        parents.append(part)
+    where = ".".join(parents)
+    if not isinstance(neighbours, dict):
+        return f"unknown key {key}: {where} is a single value"
+    if len(parents) > 1:
+        whole = ".".join(parents)
+        more = f"; to replace it as a whole: '~{whole}' '+{whole}={{...}}'"
+        return unknown_name(f"key of {where}", name, neighbours) + more
+    return unknown_name(f"key of {where}" if where else "key", name, neighbours)
+
+
+def _first_line(message: str, skip: str = "\0") -> str:
+    """First line that says something."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(skip)]
+    return (telling or lines or ["no reason given"])[0]

@@ -1,0 +1,1 @@
+"""What a job writes: result.json, run.json, requests.parquet, steps.parquet."""

@@ -1,0 +1,85 @@
+"""What a reader of the figures must know: each flag is a name, numbers and one sentence."""
+
+from typing import Any
+
+import numpy as np
+
+from experiments.deployment import Deployment
+from experiments.schema.job import TraceOptions
+from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED
+from sim.records import SimulationResult
+
+Flag = dict[str, Any]
+
+
+def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOptions) -> list[Flag]:
+    """Flags of a run, in a fixed order."""
+    found = [
+        *_trace_flags(options),
+        *_context_flags(result, deployment),
+        *_reject_flags(result, deployment),
+    ]
+    num_short = int(np.count_nonzero(result.workload.output_tokens == 1))
+    if num_short:
+        text = f"{num_short:,} requests have one output token and no TPOT"
+        found.append({"flag": "one_token_outputs", "num_requests": num_short, "text": text})
+    if deployment.capacity is None:
+        num_blocks = deployment.spec.num_gpu_blocks
+        text = f"{num_blocks:,} KV blocks as given, not from the memory of the GPU"
+        found.append({"flag": "num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text})
+    if result.is_interrupted:
+        text = f"interrupted at {result.end_s:.6g} s of simulated time"
+        found.append({"flag": "interrupted", "end_s": result.end_s, "text": text})
+    return found
+
+
+def _trace_flags(options: TraceOptions) -> list[Flag]:
+    found: list[Flag] = []
+    if options.window_s is not None:
+        text = f"only arrivals in trace.window_s={options.window_s}"
+        found.append({"flag": "trace_window", "window_s": options.window_s, "text": text})
+    if options.limit is not None:
+        text = f"only the first {options.limit:,} requests of the trace"
+        found.append({"flag": "trace_limit", "limit": options.limit, "text": text})
+    if options.rate_scale != 1:
+        text = f"arrivals {options.rate_scale:g} times as fast as in the trace"
+        found.append({"flag": "trace_rate_scaled", "rate_scale": options.rate_scale, "text": text})
+    return found
+
+
+def _context_flags(result: SimulationResult, deployment: Deployment) -> list[Flag]:
+    """Requests beyond the model's context, and outputs cut by a limit that is enforced."""
+    workload = result.workload
+    tokens = workload.prompt_tokens + workload.output_tokens
+    limit = deployment.spec.max_model_len
+    if limit is not None:
+        is_cut = (tokens > limit) & (workload.prompt_tokens < limit)
+        num_cut = int(np.count_nonzero(is_cut))
+        text = f"{num_cut:,} outputs were cut at engine.max_model_len={limit:,}"
+        return [{"flag": "outputs_cut", "num_requests": num_cut, "text": text}] if num_cut else []
+    context = deployment.shape.max_context_tokens
+    num_over = int(np.count_nonzero(tokens > context))
+    share = num_over / max(1, workload.num_requests)
+    text = (
+        f"engine.max_model_len is not enforced: {share:.1%} of the requests are longer than the "
+        f"model's {context:,} tokens"
+    )
+    flag: Flag = {"flag": "max_model_len_not_enforced", "max_context_tokens": context}
+    return [{**flag, "num_requests": num_over, "share_ratio": share, "text": text}]
+
+
+def _reject_flags(result: SimulationResult, deployment: Deployment) -> list[Flag]:
+    spec = deployment.spec
+    kv_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens
+    reasons = {
+        OVER_CAPACITY: ("over_kv_capacity", f"need more than the {kv_tokens:,} tokens of KV cache"),
+        OVER_MODEL_LEN: ("over_max_model_len", "have a prompt of engine.max_model_len or more"),
+        REFUSED: ("refused_at_admission", "were refused by the admission policy"),
+    }
+    found: list[Flag] = []
+    for reason, (name, why) in reasons.items():
+        num = int(np.count_nonzero(result.requests.reject_reason == reason))
+        if num:
+            text = f"{num:,} requests rejected: they {why}"
+            found.append({"flag": name, "num_requests": num, "text": text})
+    return found

@@ -1,0 +1,123 @@
+"""requests.parquet and steps.parquet: units in the column names, null where nothing happened."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.results.atomic import write_atomically
+from sim.recorder import RUN_COLUMNS
+from sim.records import InstanceRecords, SimulationResult
+from sim.workload import Labels
+
+STATUS_NAMES = ("unfinished", "finished", "rejected")
+REJECT_NAMES = (None, "over_kv_capacity", "refused_at_admission", "over_max_model_len")
+
+
+def write_requests(path: Path, result: SimulationResult) -> None:
+    """One row per request in order of arrival."""
+    write_atomically(path, lambda temporary: _write(request_table(result), temporary))
+
+
+def write_steps(path: Path, result: SimulationResult) -> None:
+    """One row per run of equal steps, instance by instance."""
+    write_atomically(path, lambda temporary: _write(step_table(result), temporary))
+
+
+def request_table(result: SimulationResult) -> Any:
+    """Table of the requests (`pyarrow.Table`)."""
+    workload, records = result.workload, result.requests
+    columns: dict[str, Any] = {
+        "request_id": column(np.arange(workload.num_requests)),
+        "arrival_s": column(workload.arrival_s),
+        "admitted_s": column(records.admitted_s, np.isnan(records.admitted_s)),
+        "first_token_s": column(records.first_token_s, np.isnan(records.first_token_s)),
+        "finish_s": column(records.finish_s, np.isnan(records.finish_s)),
+        "instance": column(records.instance, records.instance < 0),
+        "prompt_tokens": column(workload.prompt_tokens),
+        "output_tokens": column(workload.output_tokens),
+        "cached_tokens": column(records.cached_tokens, records.cached_tokens < 0),
+        "num_preemptions": column(records.num_preemptions),
+        "status": name_column(records.status, STATUS_NAMES),
+        "reject_reason": name_column(records.reject_reason, REJECT_NAMES),
+    }
+    for name in ("session_id", "turn", "parent_id"):
+        values = getattr(workload, name)
+        if values is not None:
+            columns[name] = column(values, values < 0)
+    for name in ("tenant", "slo_class"):
+        labels: Labels | None = getattr(workload, name)
+        if labels is not None:
+            columns[name] = name_column(labels.codes, labels.names)
+    if workload.priority is not None:
+        columns["priority"] = column(workload.priority)
+    return _table(columns)
+
+
+def step_table(result: SimulationResult) -> Any:
+    """Table of the runs of steps (`pyarrow.Table`)."""
+    parts = [
+        {"instance": np.full(len(runs["start_s"]), index), **runs}
+        for index, runs in enumerate(map(run_columns, result.instances))
+    ]
+    names = ("instance", "start_s", "end_s", *RUN_COLUMNS)
+    return _table({name: column(np.concatenate([part[name] for part in parts])) for name in names})
+
+
+def run_columns(instance: InstanceRecords) -> dict[str, npt.NDArray[Any]]:
+    """Start and end time and the recorded columns of every run of steps that ended."""
+    last_step = instance.run_column("first_step") + instance.run_column("num_steps") - 1
+    is_done = last_step < len(instance.step_end_s)
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: instance.run_column(name)[is_done] for name in RUN_COLUMNS
+    }
+    start_s = instance.step_start_s[columns["first_step"]]
+    return {"start_s": start_s, "end_s": instance.step_end_s[last_step[is_done]], **columns}
+
+
+def column(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> Any:
+    """A column of 64-bit integers or floats, null where `is_null` (`pyarrow.Array`).
+
+    Built from buffers because `pyarrow.array()` would import pandas.
+    """
+    import pyarrow as pa
+
+    kind, dtype = (pa.float64(), np.float64) if values.dtype.kind == "f" else (pa.int64(), np.int64)
+    valid = None
+    if is_null is not None and is_null.any():
+        valid = pa.py_buffer(np.packbits(~is_null, bitorder="little").tobytes())
+    data = np.ascontiguousarray(values, dtype=dtype)
+    return pa.Array.from_buffers(kind, len(data), [valid, pa.py_buffer(data)])
+
+
+def name_column(codes: npt.NDArray[Any], names: Sequence[str | None]) -> Any:
+    """Codes as a dictionary column; negative codes and codes without a name are null."""
+    import pyarrow as pa
+
+    has_name = np.array([name is not None for name in names] or [False])
+    is_null = (codes < 0) | ~has_name[codes.clip(0)]
+    indices = column(np.where(is_null, 0, codes), is_null)
+    return pa.DictionaryArray.from_arrays(indices, _texts([name or "" for name in names] or [""]))
+
+
+def _texts(texts: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    offsets = np.append(0, np.cumsum([len(text) for text in encoded])).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def _table(columns: Mapping[str, Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _write(table: Any, path: Path) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(table, path)

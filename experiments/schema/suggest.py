@@ -1,0 +1,19 @@
+"""Messages about unknown names: what is allowed, and what was probably meant."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown_name(kind: str, name: str, allowed: Iterable[str], shown: str | None = None) -> str:
+    """One line that lists the allowed names and the closest one.
+
+    Args:
+        kind: what the name should have been, for example ``"key of engine"``.
+        name: what the user wrote.
+        allowed: the valid names.
+        shown: how to show it, by default the name itself.
+    """
+    names = sorted(allowed)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return f"unknown {kind}: {shown or name}{hint}; allowed: {', '.join(names) or 'nothing'}"

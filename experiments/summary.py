@@ -1,0 +1,154 @@
+"""The summary of a run on the terminal."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from experiments.deployment import Deployment
+from experiments.job import JobRun
+from experiments.quantities import amount, count, digits, duration, percent, rate
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+REGIME_HINTS = {
+    "stable": "the cluster keeps up with the arrivals",
+    "backlogged": (
+        "the queue is still long when the arrivals end: latencies depend on where the trace "
+        "stops; add instances or lower trace.rate_scale"
+    ),
+    "overloaded": (
+        "arrivals exceed what the cluster can serve, so queues grow as long as the trace goes on: "
+        "latencies say more about the length of the trace than about the policy; add instances or "
+        "lower trace.rate_scale"
+    ),
+}
+
+_LATENCIES = {
+    "TTFT": "ttft",
+    "TPOT": "tpot",
+    "ITL": "itl",
+    "E2E": "e2e",
+    "queue": "queue",
+}
+
+PLAIN_WIDTH = 110
+"""Columns where the output is no terminal."""
+
+
+def make_console() -> "Console":
+    """Console on standard output; plain text of a fixed width where that is no terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(width=width, markup=False, highlight=False, emoji=False)
+
+
+def deployment_lines(deployment: Deployment, tensor_parallel: int) -> list[str]:
+    """What serves, before anything runs."""
+    spec, capacity = deployment.spec, deployment.capacity
+    kv_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens
+    gpus = f"{tensor_parallel} x " if tensor_parallel > 1 else ""
+    lines = [
+        f"{deployment.shape.name} on {spec.num_instances} x ({gpus}{deployment.device.name}), "
+        f"{spec.num_gpu_blocks:,} KV blocks per instance ({kv_tokens:,} tokens)"
+    ]
+    lines.append(f"  {capacity.summary()}" if capacity else "  KV blocks as given")
+    return lines
+
+
+def print_summary(run: JobRun, console: "Console") -> None:
+    """Print the figures of a run."""
+    metrics = run.metrics
+    choices = run.choices
+    workload = run.result.workload
+    span_s = float(workload.arrival_s[-1] - workload.arrival_s[0])
+    policies = ", ".join(
+        f"{group}={choices[group]}"
+        for group in ("routing", "batching", "eviction", "admission")
+        if group in choices
+    )
+    trace = choices.get("trace", run.job.trace.target)
+    _print_line(
+        console,
+        f"{count(metrics['num_requests'])} requests of trace={trace} over {duration(span_s)}; "
+        f"{policies}",
+    )
+    console.print(_latency_table(metrics))
+    console.print(_figure_table(run))
+    regime = run.document["regime"]
+    if regime is not None:
+        _print_line(console, f"regime: {regime} ({REGIME_HINTS[regime]})")
+    for flag in run.document["flags"]:
+        if flag.get("num_requests") != 0:
+            _print_line(console, f"note: {flag['text']}")
+    _print_line(console, wall_line(run))
+
+
+def _print_line(console: "Console", line: str) -> None:
+    """A line that only the terminal wraps."""
+    console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def wall_line(run: JobRun) -> str:
+    """Wall time of each phase and the speed of the simulation."""
+    phases = ", ".join(f"{phase} {duration(value)}" for phase, value in run.wall_s.items())
+    done = int(run.metrics["num_finished"] or 0) + int(run.metrics["num_rejected"] or 0)
+    simulate_s = run.wall_s["simulate"]
+    speed = f"; {digits(done / simulate_s)} simulated requests/s" if simulate_s > 0 else ""
+    return f"wall time: {phases}{speed}"
+
+
+def _latency_table(metrics: Mapping[str, Any]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("latency")
+    for name in ("mean", "p50", "p90", "p99"):
+        table.add_column(name, justify="right")
+    for label, key in _LATENCIES.items():
+        values = [metrics[f"{key}_{name}_s"] for name in ("mean", "p50", "p90", "p99")]
+        table.add_row(label, *map(duration, values))
+    return table
+
+
+def _figure_table(run: JobRun) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False)
+    pairs = figures(run)
+    half = -(-len(pairs) // 2)
+    for k in range(half):
+        right = pairs[k + half] if k + half < len(pairs) else ("", "")
+        table.add_row(*pairs[k], *right)
+    return table
+
+
+def figures(run: JobRun) -> list[tuple[str, str]]:
+    """Names and values of everything but latencies."""
+    m = run.metrics
+    slo = run.job.slo
+    blocks = count(m["num_gpu_blocks"])
+    return [
+        ("finished", f"{count(m['num_finished'])} of {count(m['num_requests'])}"),
+        ("rejected", count(m["num_rejected"])),
+        ("unfinished", count(m["num_unfinished"])),
+        ("makespan", duration(m["makespan_s"])),
+        ("requests", rate(m["request_rate_per_s"], "requests")),
+        ("output", rate(m["output_tokens_per_s"], "tokens")),
+        ("prompts and output", rate(m["total_tokens_per_s"], "tokens")),
+        ("goodput", rate(m["goodput_per_s"], "requests")),
+        (
+            "SLO met",
+            f"{percent(m['slo_attainment_ratio'])} "
+            f"(TTFT {duration(slo.ttft_s)}, TPOT {duration(slo.tpot_s)})",
+        ),
+        ("prefix hits", f"{percent(m['prefix_hit_ratio'])} of prompt tokens"),
+        ("batch size", f"{digits(m['mean_batch_size'])} requests"),
+        ("KV usage", f"{percent(m['kv_usage_mean_ratio'])} of {blocks} blocks"),
+        ("preemptions", count(m["num_preemptions"])),
+        ("load imbalance", f"{digits(m['load_imbalance_ratio'])} (max / mean)"),
+        ("HBM traffic", amount(m["hbm_bytes"])),
+        ("L2 hits", percent(m["l2_hit_ratio"])),
+    ]

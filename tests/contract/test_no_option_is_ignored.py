@@ -1,0 +1,121 @@
+"""Every key that may be set changes the figures of a run that it should change."""
+
+import functools
+
+import pytest
+
+from experiments.composing import compose_config
+from experiments.job import simulate_job
+from experiments.results.json_text import json_text
+from experiments.schema.job import read_job
+from tests.contract.options import composed
+
+BASE = (
+    "trace=sessions",
+    "trace.num_requests=80",
+    "trace.rate_per_s=100",
+    "trace.think_time_s=0.5",
+    "trace.user=20-200",
+    "trace.output=1-120",
+    "trace.num_system_prompts=3",
+    "trace.system_prompt_tokens=300",
+    "cluster.num_instances=3",
+    "routing=least_requests",
+)
+
+CHANGES = {
+    "seed": "seed=1",
+    "model": "model=qwen2_5_7b",
+    "hardware": "hardware=h100_sxm",
+    "cluster.num_instances": "cluster.num_instances=2",
+    "cluster.tensor_parallel": "cluster.tensor_parallel=2",
+    "engine.max_num_seqs": "engine.max_num_seqs=2",
+    "engine.max_num_batched_tokens": "engine.max_num_batched_tokens=64",
+    "engine.async_scheduling": "engine.async_scheduling=true",
+    "engine.prefix_caching": "engine.prefix_caching=false",
+    "engine.block_tokens": "engine.block_tokens=64",
+    "engine.num_gpu_blocks": "engine.num_gpu_blocks=150",
+    "engine.gpu_memory_utilization": "engine.gpu_memory_utilization=0.5",
+    "engine.max_model_len": "engine.max_model_len=500",
+    "routing": "routing=random",
+    "routing.view_delay_s": "routing.view_delay_s=0.5",
+    "routing.publish_period_s": "routing.publish_period_s=0.5",
+    "admission": "admission=token_bucket|admission.burst_tokens=600",
+    "slo.ttft_s": "slo.ttft_s=0.001",
+    "slo.tpot_s": "slo.tpot_s=0.001",
+    "trace.limit": "trace.limit=40",
+    "trace.window_s": "trace.window_s=1",
+    "trace.rate_scale": "trace.rate_scale=2",
+    "trace.num_sessions": "trace.num_requests=null|trace.num_sessions=10",
+    "trace.num_requests": "trace.num_requests=70",
+    "trace.rate_per_s": "trace.rate_per_s=50",
+    "trace.turns": "trace.turns=3",
+    "trace.user": "trace.user=50",
+    "trace.output": "trace.output=50",
+    "trace.think_time_s": "trace.think_time_s=1",
+    "trace.service_s_per_token": "trace.service_s_per_token=0.05",
+    "trace.num_system_prompts": "trace.num_system_prompts=1",
+    "trace.system_prompt_tokens": "trace.system_prompt_tokens=0",
+    "trace.system_prompt_skew": "trace.system_prompt_skew=3",
+}
+"""Changed key -> overrides that change it."""
+
+CHANGES_NO_FIGURE = {"engine.macro_steps", "check", "output.steps", "output.timeline"}
+"""A reference path, checks and further files; tested where they act."""
+
+NAMES_A_SOURCE = {"model.name", "model.path", "hardware.profile", "hardware.path"}
+"""Changed through the option of the group."""
+
+ONE_VALUE_SO_FAR = {"hardware.fidelity"}
+
+
+@functools.cache
+def figures(*overrides: str) -> str:
+    return json_text(simulate_job(*compose_config([*BASE, *overrides])).metrics)
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_a_key_changes_the_figures(key: str) -> None:
+    assert figures(*CHANGES[key].split("|")) != figures()
+
+
+def test_every_key_of_the_configuration_is_covered() -> None:
+    config = compose_config(BASE)[0]
+    keys = {
+        f"{section}.{key}" if isinstance(value, dict) else section
+        for section, value in config.items()
+        for key in (value if isinstance(value, dict) else [section])
+        if key != "_target_"
+    }
+    assert keys - set(CHANGES) == CHANGES_NO_FIGURE | NAMES_A_SOURCE | ONE_VALUE_SO_FAR
+
+
+@pytest.mark.parametrize(
+    ("option", "change"),
+    [
+        ("synthetic", "trace.num_requests=70"),
+        ("synthetic", "trace.rate_per_s=3"),
+        ("synthetic", "trace.prompt=70"),
+        ("synthetic", "trace.output=70"),
+        ("prefix_groups", "trace.num_groups=2"),
+        ("prefix_groups", "trace.prefix_tokens=70"),
+        ("prefix_groups", "trace.skew=2"),
+        ("prefix_groups", "trace.suffix=70"),
+        ("prefix_groups", "trace.output=70"),
+    ],
+)
+def test_a_key_of_another_trace_changes_its_rows(option: str, change: str) -> None:
+    key, value = change.removeprefix("trace.").split("=")
+    config = composed("trace", option)
+    before = read_job(config).trace.build().load(0)
+    config["trace"][key] = int(value)
+    after = read_job(config).trace.build().load(0)
+    columns = ("arrival_s", "prompt_tokens", "output_tokens")
+    is_same = all(
+        getattr(before, name).tobytes() == getattr(after, name).tobytes() for name in columns
+    )
+    if is_same:
+        assert before.runs is not None
+        assert after.runs is not None
+        is_same = before.runs.ids.tobytes() == after.runs.ids.tobytes()
+    assert not is_same

@@ -1,0 +1,28 @@
+"""The figures of two tiny jobs, byte for byte; `pytest tests/golden --regen` rewrites them."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.composing import compose_config
+from experiments.job import simulate_job
+from experiments.results.json_text import json_text
+from tests.golden.workloads import overrides
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", ["mooncake", "prefix_groups"])
+def test_the_figures_of_a_job_do_not_change(name: str, tmp_path: Path, is_regen: bool) -> None:
+    run = simulate_job(*compose_config(overrides(name, tmp_path)))
+    text = json_text({"regime": run.document["regime"], "metrics": run.metrics})
+    golden = FOLDER / f"{name}.json"
+    if is_regen:
+        golden.write_text(text)
+    assert text == golden.read_text(), "rerun with --regen if the change is meant"
+
+
+def test_the_golden_jobs_exercise_preemption_and_prefix_hits(tmp_path: Path) -> None:
+    metrics = simulate_job(*compose_config(overrides("prefix_groups", tmp_path))).metrics
+    assert metrics["num_preemptions"]
+    assert metrics["prefix_hit_ratio"]
