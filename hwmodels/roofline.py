@@ -61,9 +61,11 @@ class RooflineCost(CostModel):
     Attributes (of one GPU):
         context_token_s: seconds per context token that a decode reads.
         context_bytes: bytes per context token.
-        pair_flops, pair_s: FLOPs and seconds per pair of query and context token.
+        context_byte_s: seconds to read the bytes of a context token.
+        pair_flops, pair_s: FLOPs and seconds per pair of query and context token; `half_pair_s`.
         new_token_bytes, new_token_s: bytes and seconds per new token besides its context.
-        chunk_token_bytes: bytes per prefilled token, its own KV read back included.
+        chunk_token_bytes, chunk_token_s: bytes and seconds to move per prefilled token, its own KV
+            read back included.
         byte_s: seconds per byte of memory traffic.
         overhead_s: host time per step.
     """
@@ -87,6 +89,9 @@ class RooflineCost(CostModel):
         self.new_token_bytes = attention_bytes_per_new_token(shard)
         self.chunk_token_bytes = self.context_bytes + self.new_token_bytes
         self.new_token_s = self.new_token_bytes * self.byte_s
+        self.half_pair_s = 0.5 * self.pair_s
+        self.chunk_token_s = self.chunk_token_bytes * self.byte_s
+        self.context_byte_s = self.context_bytes * self.byte_s
         self._small_bytes = small_ops_bytes(shard, 1)
         self._layer_steps = list(zip(layer_matmuls(shard, 1), layer_matmuls(shard, 2), strict=True))
         self._decode_constant_s: dict[int, float] = {}

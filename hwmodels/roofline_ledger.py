@@ -1,6 +1,6 @@
 """Where the time and the bytes of an instance priced by the roofline went.
 
-On the hot path only counts are kept (steps per batch size, tokens of each mixed step); cost terms
+On the hot path only counts are kept (steps per batch size, tokens of mixed steps, chunks); cost terms
 follow from them when somebody asks. Counts do not depend on how steps are grouped into runs.
 """
 
@@ -15,6 +15,9 @@ from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
 if TYPE_CHECKING:
     from hwmodels.roofline import RooflineCost, TokenCost
 
+_MAX_CHUNKS = 4096
+"""Chunks kept one by one before they are added up."""
+
 
 class RooflineLedger(CostLedger):
     """Ledger of one instance.
@@ -28,10 +31,11 @@ class RooflineLedger(CostLedger):
         self._decode_steps: dict[int, int] = {}
         self._mixed_tokens = array("i")
         self._mixed_sampled = array("i")
-        self._mixed_decodes = 0
         self._context_tokens = 0
+        self._chunks: list[PrefillChunk] = []
+        self._prefill_tokens = 0
         self._prefill_pairs = 0
-        self._prefill_bytes = 0
+        self._prefix_tokens = 0
         self._prefill_s = 0.0
 
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
@@ -43,33 +47,39 @@ class RooflineLedger(CostLedger):
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Price and enter one step with prefill chunks, seconds."""
-        cost, num_decodes = self._cost, batch.num_requests
+        cost, num_decodes, context_tokens = self._cost, batch.num_requests, batch.context_tokens
         num_tokens = num_sampled = num_decodes
         prefill_s = 0.0
         for new_tokens, prefix_tokens, is_last in chunks:
             num_tokens += new_tokens
             num_sampled += is_last
-            pairs = new_tokens * prefix_tokens + new_tokens * (new_tokens + 1) // 2
-            moved = new_tokens * cost.chunk_token_bytes + prefix_tokens * cost.context_bytes
-            compute_s, memory_s = pairs * cost.pair_s, moved * cost.byte_s
+            compute_s = new_tokens * (2 * prefix_tokens + new_tokens + 1) * cost.half_pair_s
+            memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
             prefill_s += compute_s if compute_s > memory_s else memory_s
-            self._prefill_pairs += pairs
-            self._prefill_bytes += moved
-        context_tokens = batch.context_tokens
         self._prefill_s += prefill_s
-        self._mixed_decodes += num_decodes
         self._context_tokens += context_tokens
         self._mixed_tokens.append(num_tokens)
         self._mixed_sampled.append(num_sampled)
+        self._chunks += chunks
+        if len(self._chunks) > _MAX_CHUNKS:
+            self._add_up_chunks()
         constant_s = cost.constant_s(num_tokens, num_sampled, num_decodes)
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
+    def _add_up_chunks(self) -> None:
+        for new_tokens, prefix_tokens, _ in self._chunks:
+            self._prefill_tokens += new_tokens
+            self._prefix_tokens += prefix_tokens
+            self._prefill_pairs += new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2
+        self._chunks.clear()
+
     def totals(self) -> CostTotals:
         """Cost terms so far; whole numbers exactly."""
+        self._add_up_chunks()
         cost = self._cost
         totals = CostTotals()
         decode_only = sum(count * steps for count, steps in self._decode_steps.items())
-        decode_tokens = decode_only + self._mixed_decodes
+        decode_tokens = decode_only + sum(self._mixed_tokens) - self._prefill_tokens
         for counts in (self._decode_steps, Counter(self._mixed_tokens)):
             _add_steps(totals, counts, (cost.layers_cost(n) for n in sorted(counts)))
         for counts in (self._decode_steps, Counter(self._mixed_sampled)):
@@ -85,7 +95,8 @@ class RooflineLedger(CostLedger):
         totals.hbm_bytes += (
             self._context_tokens * cost.context_bytes
             + decode_tokens * cost.new_token_bytes
-            + self._prefill_bytes
+            + self._prefill_tokens * cost.chunk_token_bytes
+            + self._prefix_tokens * cost.context_bytes
         )
         return totals
 

@@ -1,7 +1,8 @@
-"""An instance that verifies invariants 2, 5 and 8 after every plan, and counts for 10."""
+"""Instances that verify invariants 2, 5 and 8 after every plan, and count for 10."""
 
 from typing import Any
 
+from sim.async_instance import AsyncInstance
 from sim.errors import InvariantError
 from sim.extents import Extent
 from sim.instance import Instance
@@ -15,8 +16,6 @@ class CheckedInstance(Instance):
     Attributes:
         request_seconds: integral over time of the requests on the instance.
     """
-
-    __slots__ = ("_last_change_s", "_num_inside", "request_seconds")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -66,3 +65,7 @@ class CheckedInstance(Instance):
             return request.num_blocks
         held_tokens = request.computed_tokens + self.batch.step - request.decode_start_step
         return -(-held_tokens // self.kv.block_tokens)
+
+
+class CheckedAsyncInstance(CheckedInstance, AsyncInstance):
+    """The same with asynchronous scheduling."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sim.checked_instance import CheckedInstance
+from sim.async_instance import AsyncInstance
+from sim.checked_instance import CheckedAsyncInstance, CheckedInstance
 from sim.decode_batch import DecodeBatch
 from sim.engine_rules import EngineRules
 from sim.errors import ConfigError, InvalidDecisionError
@@ -123,7 +124,9 @@ class Cluster:
         running: dict[int, Request] = {}
         running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
-        make = CheckedInstance if spec.check else Instance
+        make: type[Instance] = AsyncInstance if spec.rules.lag else Instance
+        if spec.check:
+            make = CheckedAsyncInstance if spec.rules.lag else CheckedInstance
         return make(
             instance_id=index,
             clock=self.clock,

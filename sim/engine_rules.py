@@ -21,13 +21,15 @@ class EngineRules(Protocol):
     max_num_batched_tokens: int
 
     @abstractmethod
-    def plan_step(self, instance: "Instance", now_s: float) -> None:
+    def plan_step(self, instance: "Instance", now_s: float) -> int:
         """Fill `instance.plan` for the next step and take its KV blocks.
 
-        May call `instance.admit` and `instance.preempt`, and must set `plan.max_steps` to the
-        number of decode steps for which planning anew would give this very plan (1 if it has
-        chunks), `plan.decode_blocks` to the blocks taken for decoding requests, and
-        `plan.is_empty`.
+        May call `instance.admit` and `instance.preempt`, and must set `plan.decode_blocks` to the
+        blocks taken for decoding requests.
+
+        Returns:
+            The number of decode steps for which planning anew would give this very plan: 1 if it
+            has prefill chunks, 0 if nothing can be scheduled.
         """
 
     @abstractmethod

@@ -144,6 +144,17 @@ class KvCache:
     def take(self, num_blocks: int) -> None:
         """Take blocks off the head of the free queue; their hashes are lost (lazy eviction)."""
         queue = self.queue
+        extent = queue.head.next
+        left = extent.end - extent.first - num_blocks
+        if left > 0 and left >= extent.num_hashed:
+            extent.end -= num_blocks
+            queue.num_blocks -= num_blocks
+        else:
+            self._take_across(num_blocks)
+
+    def _take_across(self, num_blocks: int) -> None:
+        """`take` where it uses up extents or loses hashes."""
+        queue = self.queue
         if num_blocks > queue.num_blocks:
             raise InvariantError(f"took {num_blocks} KV blocks of {queue.num_blocks} free")
         queue.num_blocks -= num_blocks

@@ -12,9 +12,7 @@ class StepPlan:
         completing: requests whose prefill this step completes.
         decode_blocks: KV blocks taken so far for the tokens that decodes gain in this step or run.
         has_preempted: whether making room for the step preempted a request.
-        is_empty: whether nothing can be scheduled.
         prefill_tokens: tokens in the chunks.
-        max_steps: how many decode steps may repeat this plan before it must be made anew.
     """
 
     __slots__ = (
@@ -22,8 +20,6 @@ class StepPlan:
         "completing",
         "decode_blocks",
         "has_preempted",
-        "is_empty",
-        "max_steps",
         "prefill_tokens",
     )
 
@@ -33,17 +29,10 @@ class StepPlan:
         self.decode_blocks = 0
         self.prefill_tokens = 0
         self.has_preempted = False
-        self.is_empty = True
-        self.max_steps = 1
 
-    def clear(self) -> None:
-        """Start a new plan."""
-        if self.chunks:
-            self.chunks = []
-            self.prefill_tokens = 0
-            if self.completing:
-                self.completing = []
-        self.decode_blocks = 0
-        self.has_preempted = False
-        self.is_empty = True
-        self.max_steps = 1
+    def clear_chunks(self) -> None:
+        """Drop the chunks of the step before (others may still hold the lists)."""
+        self.chunks = []
+        self.prefill_tokens = 0
+        if self.completing:
+            self.completing = []

@@ -59,32 +59,32 @@ class VllmV1:
         """Whether a seat is free."""
         return len(instance.running) < self.max_num_seqs
 
-    def plan_step(self, instance: Instance, now_s: float) -> None:
+    def plan_step(self, instance: Instance, now_s: float) -> int:
         """Schedule running requests, then admit waiting ones."""
-        plan, batch = instance.plan, instance.batch
-        plan.clear()
-        decode_blocks = batch.block_phases[batch.step % instance.kv.block_tokens]
-        if instance.prefilling or decode_blocks > instance.kv.queue.num_blocks:
-            budget = self._schedule_running(instance, decode_blocks, now_s)
+        plan, batch, kv = instance.plan, instance.batch, instance.kv
+        if plan.chunks:
+            plan.clear_chunks()
+        plan.has_preempted = False
+        blocks = batch.block_phases[batch.step % kv.block_tokens]
+        if instance.prefilling or blocks > kv.queue.num_blocks:
+            budget = self._schedule_running(instance, blocks, now_s)
         else:
-            if decode_blocks:
-                instance.kv.take(decode_blocks)
-                plan.decode_blocks = decode_blocks
+            plan.decode_blocks = blocks
+            if blocks:
+                kv.take(blocks)
             budget = self.max_num_batched_tokens - batch.num_requests
         blocked = None
-        if (
-            instance.waiting
-            and not plan.has_preempted
-            and budget > 0
-            and len(instance.running) < self.max_num_seqs
-        ):
+        if instance.waiting and self._may_admit(instance, budget):
             blocked = self._admit_waiting(instance, budget, now_s)
         if plan.chunks:
-            plan.is_empty = False
-        elif batch.num_requests:
-            plan.is_empty = False
-            if instance.macro_steps:
-                plan.max_steps = self._steps_until_change(instance, blocked)
+            return 1
+        if not batch.num_requests:
+            return 0
+        return self._steps_until_change(instance, blocked) if instance.macro_steps else 1
+
+    def _may_admit(self, instance: Instance, budget: int) -> bool:
+        has_seat = len(instance.running) < self.max_num_seqs
+        return has_seat and budget > 0 and not instance.plan.has_preempted
 
     # -- running requests ------------------------------------------------------------------------
 
@@ -113,6 +113,7 @@ class VllmV1:
     def _schedule_scarce(self, instance: Instance, now_s: float) -> int:
         """The same request by request, preempting from the end when blocks run out."""
         plan, kv, step = instance.plan, instance.kv, instance.batch.step
+        plan.decode_blocks = 0
         order = list(instance.running.values())
         budget = self.max_num_batched_tokens
         index = 0

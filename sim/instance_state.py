@@ -1,0 +1,216 @@
+"""The state of an instance, and what others may read of it at any time.
+
+Reads in the middle of a run are brought to the instant by formula; they change no decision.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from sim.decode_batch import DecodeBatch
+from sim.interfaces import BatchPolicy, CostModel
+from sim.kv_cache import KvCache
+from sim.loads import Loads, StaleView
+from sim.policy_hooks import PolicyHooks
+from sim.recorder import RequestLog, RunLog
+from sim.request import DECODING, FINISHED, Request
+from sim.step_clock import StepClock
+from sim.step_ends import StepEnds
+from sim.step_plan import StepPlan
+
+if TYPE_CHECKING:
+    from sim.engine_rules import EngineRules
+
+
+class InstanceState:
+    """Queues, KV cache, decode batch, the planned run, and records of one replica.
+
+    Args:
+        instance_id: index in the cluster.
+        clock: simulated time.
+        rules: what a step contains.
+        policy: which waiting requests are tried, in what order.
+        cost: what a step costs.
+        kv: KV cache.
+        batch: decode batch, empty.
+        running: running requests by id, empty.
+        loads: counters of the cluster.
+        log: columns over requests.
+        macro_steps: False plans every step on its own (the plain reference path).
+        stale_view: told of counter changes, or None.
+
+    Attributes:
+        waiting: waiting requests by id, in queue order.
+        prefilling: the running request that is part-way through its prefill, if any.
+        zombies: requests whose last token is planned but not out.
+        open_outputs: decoding requests by the node their output is written to.
+        plan: content of the planned step.
+        is_idle: whether nothing is planned or running.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_generation",
+        "_hooks",
+        "_log",
+        "_run_steps",
+        "_stale_view",
+        "_used_at_plan",
+        "_wake_s",
+        "batch",
+        "cost",
+        "instance_id",
+        "is_idle",
+        "kv",
+        "ledger",
+        "loads",
+        "macro_steps",
+        "open_outputs",
+        "plan",
+        "policy",
+        "prefilling",
+        "rules",
+        "run_log",
+        "running",
+        "step_ends",
+        "waiting",
+        "zombies",
+    )
+
+    lag = 0
+    """Steps planned ahead of the one that executes."""
+
+    def __init__(
+        self,
+        instance_id: int,
+        clock: StepClock,
+        rules: "EngineRules",
+        policy: BatchPolicy,
+        cost: CostModel,
+        kv: KvCache,
+        batch: DecodeBatch,
+        running: dict[int, Request],
+        loads: Loads,
+        log: RequestLog,
+        macro_steps: bool = True,
+        stale_view: StaleView | None = None,
+    ) -> None:
+        self.instance_id = instance_id
+        self.rules = rules
+        self.policy = policy
+        self.cost = cost
+        self.ledger = cost.open_ledger()
+        self.kv = kv
+        self.batch = batch
+        self.loads = loads
+        self.macro_steps = macro_steps
+        self.waiting: OrderedDict[int, Request] = OrderedDict()
+        self.running = running
+        self.prefilling: list[Request] = []
+        self.zombies: list[Request] = []
+        self.open_outputs: dict[int, Request] = {}
+        self.plan = StepPlan()
+        self.step_ends = StepEnds()
+        self.run_log = RunLog()
+        self.is_idle = True
+        self._clock = clock
+        self._log = log
+        self._stale_view = stale_view
+        self._hooks = PolicyHooks(policy)
+        self._generation = 0
+        self._run_steps = 0
+        self._used_at_plan = 0
+        self._wake_s = 0.0
+
+    # -- for policies ----------------------------------------------------------------------------
+
+    @property
+    def num_free_blocks(self) -> int:
+        """KV blocks that nobody holds, as of the last event of the instance."""
+        return self.kv.num_free
+
+    @property
+    def num_usable_blocks(self) -> int:
+        """KV blocks of the instance less the null block."""
+        return self.kv.num_usable_blocks
+
+    def cached_tokens(self, request: Request) -> int:
+        """Prompt tokens of a request that the prefix cache holds now. Changes no decision."""
+        if self._run_steps > 1:
+            self._take_run_blocks(max(1, self.steps_planned_by(self._clock.now)))
+        if self.open_outputs:
+            self.name_open_outputs(request)
+        limit = (request.total_tokens - 1) // self.kv.block_tokens
+        return self.kv.lookup(request, limit)[1] * self.kv.block_tokens
+
+    # -- for routers and records -----------------------------------------------------------------
+
+    def steps_completed(self) -> int:
+        """Steps that had ended at the last event of the instance."""
+        return self.batch.step
+
+    def steps_ended_by(self, time_s: float) -> int:
+        """Steps of the instance ended by `time_s`, which is not before its last event."""
+        last = self.batch.step + self._run_steps
+        return bisect_right(self.step_ends.view, time_s, self.steps_completed(), last)
+
+    def steps_planned_by(self, time_s: float) -> int:
+        """Steps of the current run that are planned when somebody looks at `time_s`."""
+        first = self.batch.step
+        last = first + self._run_steps
+        ended = bisect_left(self.step_ends.view, time_s, self.steps_completed(), last)
+        return min(self._run_steps, ended + 1 + self.lag - first)
+
+    def kv_tokens_at(self, time_s: float) -> int:
+        """KV tokens that running requests hold at `time_s`, shared ones counted per request."""
+        batch = self.batch
+        decoding = batch.context_tokens - batch.num_requests
+        completing: list[Request] = []
+        if self._run_steps:
+            decoding += batch.num_requests * max(0, self.steps_planned_by(time_s))
+            completing = self.plan.completing
+        others = [*self.prefilling, *completing, *self.zombies]
+        return decoding + sum([r.computed_tokens for r in others])
+
+    # -- output nodes ----------------------------------------------------------------------------
+
+    def name_open_outputs(self, request: Request) -> None:
+        """Make what running requests have decoded so far visible to a lookup of `request`.
+
+        Also called before `request` hashes blocks of its own, so that copies of one content stay in
+        the order in which they were hashed.
+        """
+        for node in request.kv_path:
+            writer = self.open_outputs.get(node)
+            if writer is not None and writer is not request:
+                known = self.hashed_tokens(writer)
+                comes_later = writer.admission_index > request.admission_index >= 0
+                if comes_later and writer.phase == DECODING:
+                    known -= 1  # not scheduled yet in this step
+                self.kv.name_output(writer, known // self.kv.block_tokens)
+
+    def hashed_tokens(self, request: Request) -> int:
+        """Tokens of a decoding request whose content is known to the latest plan.
+
+        While a step is being planned that is this plan, with the request already scheduled.
+        """
+        if request.phase == FINISHED:
+            return request.computed_tokens - self._tokens_in_flight(request, request.finish_step)
+        step = self.batch.step
+        is_in_flight = step > self.steps_completed()
+        ahead = self.steps_planned_by(self._clock.now) if self._run_steps else 1
+        held = request.computed_tokens + step + ahead - request.decode_start_step
+        return held - 1 if is_in_flight else held
+
+    def _tokens_in_flight(self, request: Request, step: int) -> int:
+        """Computed tokens of a decoding request whose values are not known yet (0 or 1)."""
+        is_in_flight = step > self.steps_completed() and step > request.decode_start_step
+        return 1 if is_in_flight else 0
+
+    def _take_run_blocks(self, num_steps: int) -> None:
+        """Take the blocks that the first `num_steps` steps of the run need."""
+        needed = self.batch.blocks_for_steps(num_steps)
+        missing = needed - self.plan.decode_blocks
+        if missing > 0:
+            self.kv.take(missing)
+            self.plan.decode_blocks = needed
