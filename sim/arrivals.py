@@ -1,15 +1,19 @@
 """Requests of a workload in order of arrival, made as they come due."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise, repeat
 
+import numpy as np
+
+from sim.prefix_tree import NO_NODE
 from sim.request import Request
-from sim.workload import Workload
+from sim.workload import IntArray, Workload
 
 _CHUNK_ROWS = 4096
 
 
 def requests_of(workload: Workload, max_model_len: int | None = None) -> Iterator[Request]:
-    """Yield every request of a workload.
+    """All requests of a workload, in order of arrival.
 
     Columns become Python numbers chunk by chunk, so that memory does not grow with the trace.
 
@@ -17,40 +21,46 @@ def requests_of(workload: Workload, max_model_len: int | None = None) -> Iterato
         workload: the columns.
         max_model_len: outputs are cut where prompt plus output would exceed it, tokens.
     """
-    for first in range(0, workload.num_requests, _CHUNK_ROWS):
-        last = min(first + _CHUNK_ROWS, workload.num_requests)
-        rows = slice(first, last)
-        shared = _shared_tokens(workload, first, last)
-        outputs = workload.output_tokens[rows]
-        if max_model_len is not None:
-            outputs = outputs.clip(max=(max_model_len - workload.prompt_tokens[rows]).clip(min=1))
-        offsets = workload.path_offsets[first : last + 1].tolist()
-        nodes = workload.path_nodes[offsets[0] : offsets[-1]].tolist()
-        output_nodes = workload.output_node
-        columns = zip(
-            range(first, last),
-            workload.arrival_s[rows].tolist(),
-            workload.prompt_tokens[rows].tolist(),
-            outputs.tolist(),
-            shared,
-            [-1] * (last - first) if output_nodes is None else output_nodes[rows].tolist(),
-            strict=True,
-        )
-        start = offsets[0]
-        for k, (row, arrival_s, prompt, output, shared_tokens, output_node) in enumerate(columns):
-            path = tuple(nodes[offsets[k] - start : offsets[k + 1] - start])
-            yield Request(
-                workload, row, arrival_s, prompt, output, path, prompt - shared_tokens, output_node
-            )
+    starts = range(0, workload.num_requests, _CHUNK_ROWS)
+    return chain.from_iterable(_chunk(workload, first, max_model_len) for first in starts)
 
 
-def _shared_tokens(workload: Workload, first: int, last: int) -> list[int]:
+def _chunk(workload: Workload, first: int, max_model_len: int | None) -> Iterator[Request]:
+    last = min(first + _CHUNK_ROWS, workload.num_requests)
+    rows = slice(first, last)
+    prompts = workload.prompt_tokens[rows]
+    outputs = workload.output_tokens[rows]
+    if max_model_len is not None:
+        outputs = np.minimum(outputs, np.maximum(max_model_len - prompts, 1))
+    output_nodes = workload.output_node
+    return map(
+        Request,
+        repeat(workload),
+        range(first, last),
+        workload.arrival_s[rows].tolist(),
+        prompts.tolist(),
+        outputs.tolist(),
+        _paths(workload, first, last),
+        (prompts - _shared_tokens(workload, first, last)).tolist(),
+        repeat(NO_NODE) if output_nodes is None else output_nodes[rows].tolist(),
+    )
+
+
+def _paths(workload: Workload, first: int, last: int) -> Iterable[tuple[int, ...]]:
+    offsets = workload.path_offsets[first : last + 1].tolist()
+    start = offsets[0]
+    nodes = workload.path_nodes[start : offsets[-1]].tolist()
+    if not nodes:
+        return repeat(())
+    return [tuple(nodes[a - start : b - start]) for a, b in pairwise(offsets)]
+
+
+def _shared_tokens(workload: Workload, first: int, last: int) -> IntArray:
     """Shared prompt tokens of rows `first .. last - 1`: where their last path node ends."""
     ends = workload.path_offsets[first + 1 : last + 1]
     has_path = ends > workload.path_offsets[first:last]
-    shared = has_path.astype("int64")
+    shared = np.zeros(last - first, dtype=np.int64)
     if has_path.any():
         leaves = workload.path_nodes[ends[has_path] - 1]
         shared[has_path] = workload.tree.end_tokens[leaves]
-    values: list[int] = shared.tolist()
-    return values
+    return shared

@@ -17,7 +17,6 @@ from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
 from sim.request import Request
 from sim.running_tree import RunningPrefixTree
 from sim.step_clock import ARRIVAL, Call, StepClock
-from sim.units import blocks_for_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +112,15 @@ class Cluster:
         self.instances = [self._make_instance(i, geometry, tree) for i in range(spec.num_instances)]
         self.loads.kv_tokens_at = lambda i, time_s: self.instances[i].kv_tokens_at(time_s)
         self._view = self.loads if self.stale_view is None else self.stale_view
+        self._route = spec.router.route
+        # The last token's KV is never written.
+        self._max_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens + 1
+        self._has_gates = (
+            spec.max_model_len is not None
+            or spec.admission is not None
+            or not spec.prefix_caching
+            or self.stale_view is not None
+        )
         self._requests = requests
         self._next = next(requests, None)
         if self._next is not None:
@@ -146,41 +154,50 @@ class Cluster:
         """Route every request that arrives at this instant."""
         request = self._next
         assert request is not None
-        now_s = request.arrival_s
-        while request is not None and request.arrival_s == now_s:
-            self._accept(request, now_s)
+        self.loads.now_s = now_s = request.arrival_s
+        while True:
+            tokens = request.prompt_tokens + request.output_tokens
+            if tokens <= self._max_tokens and (not self._has_gates or self._is_let_in(request)):
+                self._dispatch(request, now_s)
+            elif tokens > self._max_tokens:
+                self._turn_away(request)
             request = next(self._requests, None)
+            if request is None or request.arrival_s != now_s:
+                break
         self._next = request
         if request is not None:
             Call(self.clock, request.arrival_s, ARRIVAL, self._on_arrival)
 
-    def _accept(self, request: Request, now_s: float) -> None:
-        spec = self.spec
-        if spec.max_model_len is not None and request.prompt_tokens >= spec.max_model_len:
-            self.log.reject(request.request_id, OVER_MODEL_LEN)
-            return
-        tokens = request.prompt_tokens + request.output_tokens - 1
-        if blocks_for_tokens(tokens, spec.block_tokens) > spec.num_gpu_blocks - 1:
-            self.log.reject(request.request_id, OVER_CAPACITY)
-            return
-        if spec.admission is not None and not spec.admission.admit(request, now_s):
-            self.log.reject(request.request_id, REFUSED)
-            return
-        if not spec.prefix_caching:
-            request.kv_path = ()
-        view = self._view
-        if self.stale_view is not None:
-            self.stale_view.refresh(now_s)
-        else:
-            self.loads.now_s = now_s
-        choice = spec.router.route(request, view, now_s)
+    def _dispatch(self, request: Request, now_s: float) -> None:
+        choice = self._route(request, self._view, now_s)
         try:
             instance = self.instances[choice] if choice >= 0 else None
         except (TypeError, IndexError):
             instance = None
         if instance is None:
             raise InvalidDecisionError(
-                type(spec.router).__name__,
-                f"chose instance {choice!r}, allowed are 0 to {spec.num_instances - 1}",
+                type(self.spec.router).__name__,
+                f"chose instance {choice!r}, allowed are 0 to {self.spec.num_instances - 1}",
             )
         instance.submit(request, now_s)
+
+    def _turn_away(self, request: Request) -> None:
+        """Reject a request that no instance could ever serve."""
+        limit = self.spec.max_model_len
+        is_over_len = limit is not None and request.prompt_tokens >= limit
+        self.log.reject(request.request_id, OVER_MODEL_LEN if is_over_len else OVER_CAPACITY)
+
+    def _is_let_in(self, request: Request) -> bool:
+        """Apply what most clusters do not have: length limit, admission, no cache, stale view."""
+        spec, now_s = self.spec, request.arrival_s
+        if spec.max_model_len is not None and request.prompt_tokens >= spec.max_model_len:
+            self.log.reject(request.request_id, OVER_MODEL_LEN)
+            return False
+        if spec.admission is not None and not spec.admission.admit(request, now_s):
+            self.log.reject(request.request_id, REFUSED)
+            return False
+        if not spec.prefix_caching:
+            request.kv_path = ()
+        if self.stale_view is not None:
+            self.stale_view.refresh(now_s)
+        return True

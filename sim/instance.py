@@ -115,7 +115,7 @@ class Instance(InstanceState):
         if call.generation == self._generation:
             view.before_change(self._wake_s)
             self._on_wake(call)
-            view.after_change(self.instance_id, call.env.now)
+            view.after_change(self.instance_id, self._clock.now)
 
     def _start_run(self, now_s: float) -> None:
         """Plan, price and start the next run, or go idle."""

@@ -8,6 +8,9 @@ from array import array
 from collections.abc import Callable
 from struct import Struct
 
+import numpy as np
+import numpy.typing as npt
+
 from sim.request import Request
 
 UNFINISHED, COMPLETED, REJECTED = range(3)
@@ -34,59 +37,85 @@ RUN_COLUMNS = (
 in each, prefill tokens, KV tokens read by the first step, waiting requests, blocks held."""
 
 
+REQUEST_DTYPE = np.dtype(
+    [
+        ("status", "i1"),
+        ("reject_reason", "i1"),
+        ("num_preemptions", "<i4"),
+        ("instance", "<i4"),
+        ("cached_tokens", "<i4"),
+        ("admitted_s", "<f8"),
+        ("first_step", "<i8"),
+        ("last_step", "<i8"),
+    ]
+)
+"""One row per request; see `sim.records.RequestRecords`."""
+
+_ROW = Struct("<bbiiidqq")
+_ROW_BYTES = REQUEST_DTYPE.itemsize
+_EMPTY_ROW = _ROW.pack(UNFINISHED, NOT_REJECTED, 0, -1, -1, -1.0, 0, 0)
+
+
 class RequestLog:
-    """Columns over requests, filled as they end.
+    """Rows over requests, written as they end.
 
     Args:
         num_requests: rows.
         report: called with the number of requests done, every `REPORT_EVERY` of them.
+
+    Attributes:
+        more_intervals: for preempted requests, all pairs (first, last) of steps with tokens.
+        num_done: rows written.
     """
 
     def __init__(self, num_requests: int, report: Callable[[int], None] | None = None) -> None:
-        self._report = report
-        self._next_report = REPORT_EVERY if report is not None else num_requests + 1
-        self.status = array("b", bytes(num_requests))
-        self.reject_reason = array("b", bytes(num_requests))
-        self.instance = array("i", [-1]) * num_requests
-        self.cached_tokens = array("i", [-1]) * num_requests
-        self.num_preemptions = array("i", [0]) * num_requests
-        self.admitted_s = array("d", [-1.0]) * num_requests
-        self.first_step = array("q", [0]) * num_requests
-        self.last_step = array("q", [0]) * num_requests
         self.more_intervals: dict[int, tuple[int, ...]] = {}
         self.num_done = 0
+        self._report = report
+        self._next_report = REPORT_EVERY if report is not None else num_requests + 1
+        self._rows = bytearray(_EMPTY_ROW * num_requests)
 
     def close(self, request: Request, instance_id: int, status: int) -> None:
         """Write a request's row."""
-        row = request.request_id
-        self.status[row] = status
-        self.instance[row] = instance_id
-        self.cached_tokens[row] = request.cached_tokens
-        self.num_preemptions[row] = request.num_preemptions
-        self.admitted_s[row] = request.admitted_s
-        intervals = request.intervals
-        if intervals:
-            self.first_step[row] = intervals[0]
-            self.last_step[row] = intervals[-1]
-            if len(intervals) > 2:
-                self.more_intervals[row] = intervals
+        row, intervals = request.request_id, request.intervals
+        if not intervals:
+            intervals = (0, 0)
+        elif len(intervals) > 2:
+            self.more_intervals[row] = intervals
+        _write_row(
+            self._rows,
+            row * _ROW_BYTES,
+            status,
+            NOT_REJECTED,
+            request.num_preemptions,
+            instance_id,
+            request.cached_tokens,
+            request.admitted_s,
+            intervals[0],
+            intervals[-1],
+        )
         self.num_done += 1
         if self.num_done >= self._next_report:
             self._tell()
+
+    def reject(self, row: int, reason: int) -> None:
+        """Write the row of a request that never entered an instance."""
+        _write_row(self._rows, row * _ROW_BYTES, REJECTED, reason, 0, -1, -1, -1.0, 0, 0)
+        self.num_done += 1
+        if self.num_done >= self._next_report:
+            self._tell()
+
+    def table(self) -> npt.NDArray[np.void]:
+        """The rows, as a structured array of `REQUEST_DTYPE` that shares their memory."""
+        return np.frombuffer(self._rows, dtype=REQUEST_DTYPE)
 
     def _tell(self) -> None:
         self._next_report = self.num_done + REPORT_EVERY
         if self._report is not None:
             self._report(self.num_done)
 
-    def reject(self, row: int, reason: int) -> None:
-        """Write the row of a request that never entered an instance."""
-        self.status[row] = REJECTED
-        self.reject_reason[row] = reason
-        self.num_done += 1
-        if self.num_done >= self._next_report:
-            self._tell()
 
+_write_row = _ROW.pack_into
 
 pack_run = Struct(f"{len(RUN_COLUMNS)}q").pack
 """Makes the bytes of one row of the run table (much faster than extending an array)."""

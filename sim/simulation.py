@@ -92,8 +92,6 @@ def _note_unfinished(cluster: Cluster, log: RequestLog, end_s: float) -> None:
         live: dict[int, Request] = {**instance.waiting, **instance.running}
         live.update((r.request_id, r) for r in instance.zombies)
         for request in live.values():
-            if log.status[request.request_id] != UNFINISHED:
-                continue
             if request.phase == DECODING:
                 request.intervals += (request.decode_start_step, request.finish_step)
             request.intervals = _intervals_until(request.intervals, ended)
@@ -110,23 +108,21 @@ def _intervals_until(intervals: tuple[int, ...], ended: int) -> tuple[int, ...]:
 
 
 def _request_records(log: RequestLog, instances: list[Instance]) -> RequestRecords:
-    instance = np.frombuffer(log.instance, dtype=np.int32).astype(np.int64)
-    status = np.frombuffer(log.status, dtype=np.int8)
-    first_step = np.frombuffer(log.first_step, dtype=np.int64)
-    last_step = np.frombuffer(log.last_step, dtype=np.int64)
-    admitted_s = np.frombuffer(log.admitted_s, dtype=np.float64).copy()
+    table = log.table()
+    instance = table["instance"].astype(np.int64)
+    first_step, last_step = table["first_step"].copy(), table["last_step"].copy()
+    admitted_s = table["admitted_s"].copy()
     admitted_s[admitted_s < 0] = np.nan
-    first_token_s = _times_of(first_step, instance, instances)
     finish_s = _times_of(last_step, instance, instances)
-    finish_s[status != COMPLETED] = np.nan
+    finish_s[table["status"] != COMPLETED] = np.nan
     return RequestRecords(
-        status=status,
-        reject_reason=np.frombuffer(log.reject_reason, dtype=np.int8),
+        status=table["status"].copy(),
+        reject_reason=table["reject_reason"].copy(),
         instance=instance,
-        cached_tokens=np.frombuffer(log.cached_tokens, dtype=np.int32).astype(np.int64),
-        num_preemptions=np.frombuffer(log.num_preemptions, dtype=np.int32).astype(np.int64),
+        cached_tokens=table["cached_tokens"].astype(np.int64),
+        num_preemptions=table["num_preemptions"].astype(np.int64),
         admitted_s=admitted_s,
-        first_token_s=first_token_s,
+        first_token_s=_times_of(first_step, instance, instances),
         finish_s=finish_s,
         first_step=first_step,
         last_step=last_step,

@@ -220,14 +220,15 @@ class VllmV1:
 
 def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> None:
     """Plan `num_tokens` of prefill of a running request; its blocks have been taken."""
-    kv, plan = instance.kv, instance.plan
+    plan, prefilling = instance.plan, instance.prefilling
+    block_tokens = instance.kv.block_tokens
     prefix = request.computed_tokens
     end = prefix + num_tokens
-    end_block = -(-end // kv.block_tokens)
+    end_block = -(-end // block_tokens)
     if request.num_blocks < request.shared_blocks or request.extents:
         if instance.open_outputs:
             instance.name_open_outputs(request)
-        kv.name_blocks(request, end_block, end // kv.block_tokens)
+        instance.kv.name_blocks(request, end_block, end // block_tokens)
     request.num_blocks = end_block
     request.computed_tokens = end
     is_last = end >= request.prompt_tokens + request.generated_tokens
@@ -236,7 +237,7 @@ def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> Non
     instance.loads.queued_prefill_tokens[instance.instance_id] -= num_tokens
     if is_last:
         plan.completing.append(request)
-        if instance.prefilling:
-            instance.prefilling.clear()
-    elif not instance.prefilling:
-        instance.prefilling.append(request)
+        if prefilling:
+            prefilling.clear()
+    elif not prefilling:
+        prefilling.append(request)
