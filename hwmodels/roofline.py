@@ -68,6 +68,7 @@ class RooflineCost(CostModel):
             read back included.
         byte_s: seconds per byte of memory traffic.
         overhead_s: host time per step.
+        layers_s, logits_s: times per number of tokens or sampled positions priced so far, seconds.
     """
 
     uses_prefix_tree = False
@@ -95,6 +96,8 @@ class RooflineCost(CostModel):
         self._small_bytes = small_ops_bytes(shard, 1)
         self._layer_steps = list(zip(layer_matmuls(shard, 1), layer_matmuls(shard, 2), strict=True))
         self._decode_constant_s: dict[int, float] = {}
+        self.layers_s: dict[int, float] = {}
+        self.logits_s: dict[int, float] = {}
         self._layers: dict[int, TokenCost] = {}
         self._logits: dict[int, TokenCost] = {}
 
@@ -151,12 +154,13 @@ class RooflineCost(CostModel):
         """An empty ledger for one instance."""
         return RooflineLedger(self)
 
+    def tokens_s(self, num_tokens: int, num_sampled: int) -> float:
+        """Time of all layers and of the logits, attention aside, seconds."""
+        return self.layers_cost(num_tokens).total_s + self.logits_cost(num_sampled).total_s
+
     def constant_s(self, num_tokens: int, num_sampled: int, num_decodes: int) -> float:
         """What a step takes besides reading contexts and prefill attention, seconds."""
-        try:
-            tokens_s = self._layers[num_tokens].total_s + self._logits[num_sampled].total_s
-        except KeyError:
-            tokens_s = self.layers_cost(num_tokens).total_s + self.logits_cost(num_sampled).total_s
+        tokens_s = self.tokens_s(num_tokens, num_sampled)
         return self.overhead_s + tokens_s + num_decodes * self.new_token_s
 
     def _price_decode(self, num_requests: int) -> float:
@@ -190,6 +194,7 @@ class RooflineCost(CostModel):
             hbm_bytes=shard.num_layers * sum(work.hbm_bytes for work in works) + small_bytes,
         )
         self._layers[num_tokens] = cost
+        self.layers_s[num_tokens] = cost.total_s
         return cost
 
     def _layer_works(self, num_tokens: int) -> list[Work]:
@@ -210,6 +215,7 @@ class RooflineCost(CostModel):
         gather_s = all_gather_s(self.device, part_bytes, num_gpus)
         cost = TokenCost(gemm_s + gather_s, gemm_s, 0.0, gather_s, work.flops, work.hbm_bytes)
         self._logits[num_sampled] = cost
+        self.logits_s[num_sampled] = cost.total_s
         return cost
 
     def _bound_s(self, work: Work) -> float:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sim.cost_totals import CostTotals
 from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
 
@@ -63,14 +65,22 @@ class RooflineLedger(CostLedger):
         self._chunks += chunks
         if len(self._chunks) > _MAX_CHUNKS:
             self._add_up_chunks()
-        constant_s = cost.constant_s(num_tokens, num_sampled, num_decodes)
+        try:  # this is `cost.constant_s`, spelled out because it runs for every mixed step
+            tokens_s = cost.layers_s[num_tokens] + cost.logits_s[num_sampled]
+        except KeyError:
+            tokens_s = cost.tokens_s(num_tokens, num_sampled)
+        constant_s = cost.overhead_s + tokens_s + num_decodes * cost.new_token_s
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
     def _add_up_chunks(self) -> None:
-        for new_tokens, prefix_tokens, _ in self._chunks:
-            self._prefill_tokens += new_tokens
-            self._prefix_tokens += prefix_tokens
-            self._prefill_pairs += new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2
+        if not self._chunks:
+            return
+        chunks = np.array(self._chunks, dtype=np.int64)
+        new_tokens, prefix_tokens = chunks[:, 0], chunks[:, 1]
+        pairs = new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2
+        self._prefill_tokens += int(new_tokens.sum())
+        self._prefix_tokens += int(prefix_tokens.sum())
+        self._prefill_pairs += int(pairs.sum())
         self._chunks.clear()
 
     def totals(self) -> CostTotals:

@@ -50,7 +50,7 @@ class AsyncInstance(Instance):
         self._wake_at(self.step_ends.view[num_steps - 1], STEP_END)
 
     def _on_wake(self, call: Call) -> None:
-        if call.generation != self._generation:
+        if call is not self._wake:
             return
         now_s = self._wake_s
         if self._run_steps:
@@ -71,7 +71,8 @@ class AsyncInstance(Instance):
             step = batch.step
             is_drained = step == self._completed
             start_s = now_s if is_drained else self.step_ends.view[step - 1]
-            planned = self._price_run(num_steps, start_s)
+            self._price_run(num_steps, start_s)
+            planned = step + num_steps
             if planned - self.lag > self._completed:
                 self._wake_after(planned - self.lag)
                 return

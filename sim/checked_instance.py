@@ -29,7 +29,7 @@ class CheckedInstance(Instance):
         self._count(now_s)
 
     def _on_wake(self, call: Call) -> None:
-        if call.generation != self._generation:
+        if call is not self._wake:
             return
         now_s = self._wake_s
         super()._on_wake(call)

@@ -66,8 +66,7 @@ class DecodeBatch:
         phase = -offset % size
         self.block_phases[phase] += 1
         self.block_phases[phase + size] += 1
-        if self._longest_offset is not None and offset > self._longest_offset:
-            self._longest_offset = offset
+        self._longest_offset = None
         if self.tree is not None:
             self.tree.add(request.kv_path)
 
@@ -85,8 +84,7 @@ class DecodeBatch:
         phase = -offset % size
         self.block_phases[phase] -= 1
         self.block_phases[phase + size] -= 1
-        if offset == self._longest_offset:
-            self._longest_offset = None
+        self._longest_offset = None
         if self.tree is not None:
             self.tree.remove(request.kv_path)
 
@@ -144,9 +142,10 @@ class DecodeBatch:
 
     def blocks_for_steps(self, num_steps: int) -> int:
         """D(k): blocks that the next `num_steps` steps need together."""
-        cycles, rest = divmod(num_steps, self._block_tokens)
-        phase = self.step % self._block_tokens
-        return self.num_requests * cycles + sum(self.block_phases[phase : phase + rest])
+        size = self._block_tokens
+        phase = self.step % size
+        rest = sum(self.block_phases[phase : phase + num_steps % size])
+        return rest + self.num_requests * (num_steps // size)
 
     def steps_within_blocks(self, num_blocks: int) -> int:
         """Largest k with D(k) <= num_blocks (B >= 1)."""

@@ -91,14 +91,13 @@ class Instance(InstanceState):
 
     def _wake_at(self, time_s: float, order: int) -> None:
         """Plan at `time_s`; a wake-up asked for before is out of date."""
-        self._generation += 1
         self._wake_s = time_s
-        Call(self._clock, time_s, order, self._wake_callback, self._generation)
+        self._wake = Call(self._clock, time_s, order, self._wake_callback)
 
     # -- the loop --------------------------------------------------------------------------------
 
     def _on_wake(self, call: Call) -> None:
-        if call.generation != self._generation:
+        if call is not self._wake:
             return
         now_s = self._wake_s
         if self._run_steps:
@@ -112,7 +111,7 @@ class Instance(InstanceState):
         """The same for a cluster whose router sees reports and not the live counters."""
         view = self._stale_view
         assert view is not None
-        if call.generation == self._generation:
+        if call is self._wake:
             view.before_change(self._wake_s)
             self._on_wake(call)
             view.after_change(self.instance_id, self._clock.now)
@@ -120,21 +119,19 @@ class Instance(InstanceState):
     def _start_run(self, now_s: float) -> None:
         """Plan, price and start the next run, or go idle."""
         num_steps = self._plan_step(self, now_s)
-        if num_steps:
-            last_step = self._price_run(num_steps, now_s) - 1
-            self._generation = generation = self._generation + 1
-            self._wake_s = end_s = self.step_ends.view[last_step]
-            Call(self._clock, end_s, STEP_END, self._wake_callback, generation)
-        else:
+        if not num_steps:
             self.is_idle = True
+            return
+        self._price_run(num_steps, now_s)
+        self._wake_s = end_s = self.step_ends.view[self.batch.step + num_steps - 1]
+        self._wake = Call(self._clock, end_s, STEP_END, self._wake_callback)
 
-    def _price_run(self, num_steps: int, start_s: float) -> int:
-        """Write the ends of the planned steps; returns the number of steps up to the last one."""
-        batch, chunks, ends = self.batch, self.plan.chunks, self.step_ends
+    def _price_run(self, num_steps: int, start_s: float) -> None:
+        """Write the ends of the planned steps."""
+        batch, chunks, ends, kv = self.batch, self.plan.chunks, self.step_ends, self.kv
         step = batch.step
-        last = step + num_steps
-        if last > ends.capacity:
-            ends.reserve(last)
+        if step + num_steps > ends.capacity:
+            ends.reserve(step + num_steps)
         if chunks:
             ends.view[step] = start_s + self._mixed_step_s(batch, chunks)
         elif num_steps == 1:
@@ -142,12 +139,10 @@ class Instance(InstanceState):
         else:
             self._write_run_ends(batch, num_steps, start_s, ends, step)
         self._run_steps = num_steps
-        kv = self.kv
         self._used_at_plan = kv.num_usable_blocks - kv.queue.num_blocks
         if self._hooks.on_step is not None and num_steps == 1:
             size = batch.num_requests + len(chunks)
             self._hooks.on_step(self, size, ends.view[step] - start_s)
-        return last
 
     def _commit_run(self) -> None:
         """Apply the planned run; from here on it cannot be cut."""
@@ -157,20 +152,25 @@ class Instance(InstanceState):
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
             self._add_decode(batch, num_steps)
+        context_tokens = batch.context_tokens
         row = pack_run(
             step,
             num_steps,
             num_decodes,
             len(chunks),
             plan.prefill_tokens,
-            batch.context_tokens,
+            context_tokens,
             len(self.waiting),
             self._used_at_plan,
         )
         self._log_run(row)
         self._run_steps = 0
-        if batch.advance(num_steps):
-            self._await_release(batch.pop_finished())
+        # This is `batch.advance(num_steps)`, spelled out because it runs for every run.
+        batch.step = step = step + num_steps
+        if num_decodes:
+            batch.context_tokens = context_tokens + num_steps * num_decodes
+            if batch.finishes[0][0] <= step:
+                self._await_release(batch.pop_finished())
         if plan.completing:
             self._begin_decoding(plan.completing)
 

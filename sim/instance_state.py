@@ -14,7 +14,7 @@ from sim.loads import Loads, StaleView
 from sim.policy_hooks import PolicyHooks
 from sim.recorder import RequestLog, RunLog
 from sim.request import DECODING, FINISHED, Request
-from sim.step_clock import StepClock
+from sim.step_clock import Call, StepClock
 from sim.step_ends import StepEnds
 from sim.step_plan import StepPlan
 
@@ -50,12 +50,12 @@ class InstanceState:
 
     __slots__ = (
         "_clock",
-        "_generation",
         "_hooks",
         "_log",
         "_run_steps",
         "_stale_view",
         "_used_at_plan",
+        "_wake",
         "_wake_s",
         "batch",
         "cost",
@@ -117,9 +117,9 @@ class InstanceState:
         self._log = log
         self._stale_view = stale_view
         self._hooks = PolicyHooks(policy)
-        self._generation = 0
         self._run_steps = 0
         self._used_at_plan = 0
+        self._wake: Call | None = None
         self._wake_s = 0.0
 
     # -- for policies ----------------------------------------------------------------------------
@@ -209,8 +209,8 @@ class InstanceState:
 
     def _take_run_blocks(self, num_steps: int) -> None:
         """Take the blocks that the first `num_steps` steps of the run need."""
-        needed = self.batch.blocks_for_steps(num_steps)
-        missing = needed - self.plan.decode_blocks
+        plan = self.plan
+        missing = self.batch.blocks_for_steps(num_steps) - plan.decode_blocks
         if missing > 0:
             self.kv.take(missing)
-            self.plan.decode_blocks = needed
+            plan.decode_blocks += missing

@@ -279,6 +279,10 @@ class KvCache:
         if request.output_node >= 0 and self.prefix_caching:
             self.name_output(request, num_hashed_blocks)
         extents = request.extents
+        if not extents and not can_resume:
+            self._release_anonymous(request.num_blocks)
+            request.num_blocks = 0
+            return
         named = extents[-1] if extents else None
         covered = 0
         if named is not None:

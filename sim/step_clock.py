@@ -18,9 +18,14 @@ ARRIVAL, TRANSFER, STEP_END, IDLE_WAKE = range(4)
 class Call(simpy.Event):
     """A call at an absolute time.
 
-    Attributes:
-        generation: state of the receiver when it asked for the call; a receiver drops calls that
-            are out of date.
+    It cannot be taken back: a receiver that has asked for a later one drops a call that is out of
+    date (it compares the call with the one it waits for).
+
+    Args:
+        clock: whose time.
+        time_s: when, >= now, seconds.
+        order: place among the calls of that instant.
+        receiver: called with the call.
     """
 
     _value = None
@@ -28,15 +33,9 @@ class Call(simpy.Event):
     _defused = False
 
     def __init__(
-        self,
-        clock: "StepClock",
-        time_s: float,
-        order: int,
-        receiver: Callable[[Any], None],
-        generation: int = 0,
+        self, clock: "StepClock", time_s: float, order: int, receiver: Callable[[Any], None]
     ) -> None:
         self.callbacks = [receiver]
-        self.generation = generation
         heappush(clock.queue, (time_s, order, next(clock.ids), self))
 
 

@@ -74,17 +74,20 @@ class VllmV1:
                 kv.take(blocks)
             budget = self.max_num_batched_tokens - batch.num_requests
         blocked = None
-        if instance.waiting and self._may_admit(instance, budget):
+        if (
+            instance.waiting
+            and len(instance.running) < self.max_num_seqs
+            and budget > 0
+            and not plan.has_preempted
+        ):
             blocked = self._admit_waiting(instance, budget, now_s)
         if plan.chunks:
             return 1
         if not batch.num_requests:
             return 0
-        return self._steps_until_change(instance, blocked) if instance.macro_steps else 1
-
-    def _may_admit(self, instance: Instance, budget: int) -> bool:
-        has_seat = len(instance.running) < self.max_num_seqs
-        return has_seat and budget > 0 and not instance.plan.has_preempted
+        if not instance.macro_steps or plan.has_preempted or instance.zombies:
+            return 1
+        return self._steps_until_change(instance, blocked)
 
     # -- running requests ------------------------------------------------------------------------
 
@@ -180,19 +183,19 @@ class VllmV1:
 
     def _steps_until_change(self, instance: Instance, blocked: _BlockedHead | None) -> int:
         """Decode steps for which planning anew would change nothing."""
-        batch, kv, plan = instance.batch, instance.kv, instance.plan
-        if (
-            plan.has_preempted
-            or instance.zombies
-            or (instance.waiting and instance.policy.decides == "every_step")
-        ):
-            return 1
-        steps = min(MAX_RUN_STEPS, batch.steps_to_first_finish())
-        available = kv.queue.num_blocks + plan.decode_blocks
-        if batch.num_requests * -(-steps // kv.block_tokens) > available:
+        batch, kv = instance.batch, instance.kv
+        steps = batch.steps_to_first_finish()
+        if steps > MAX_RUN_STEPS:
+            steps = MAX_RUN_STEPS
+        cycles = steps // kv.block_tokens + 1
+        if batch.num_requests * cycles > kv.queue.num_blocks:
+            available = kv.queue.num_blocks + instance.plan.decode_blocks
             steps = max(1, min(steps, batch.steps_within_blocks(available)))
-        if blocked is not None and steps > 1:
-            steps = self._steps_until_unblocked(instance, blocked, steps)
+        if instance.waiting and steps > 1:
+            if instance.policy.decides == "every_step":
+                return 1
+            if blocked is not None:
+                steps = self._steps_until_unblocked(instance, blocked, steps)
         return steps
 
     def _steps_until_unblocked(self, instance: Instance, blocked: _BlockedHead, steps: int) -> int:
