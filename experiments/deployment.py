@@ -146,6 +146,7 @@ def _cluster_spec(
         max_model_len=options.max_model_len,
         view_delay_s=config.routing_options.view_delay_s,
         publish_period_s=config.routing_options.publish_period_s,
+        record_costs=config.output.steps,
         check=config.check,
     )
     spec.validate()

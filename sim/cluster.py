@@ -38,6 +38,7 @@ class ClusterSpec:
         max_model_len: longest prompt plus output, tokens; None does not enforce one.
         view_delay_s: age of the router's view, seconds.
         publish_period_s: period at which the router's view is published, 0 for live, seconds.
+        record_costs: keep the cost terms of every run of steps.
         check: verify the invariants while the simulation runs.
     """
 
@@ -55,6 +56,7 @@ class ClusterSpec:
     max_model_len: int | None = None
     view_delay_s: float = 0.0
     publish_period_s: float = 0.0
+    record_costs: bool = False
     check: bool = False
 
     def validate(self) -> None:
@@ -148,6 +150,7 @@ class Cluster:
             log=self.log,
             macro_steps=spec.macro_steps,
             stale_view=self.stale_view,
+            record_costs=spec.record_costs,
         )
 
     def _on_arrival(self, _call: Call) -> None:

@@ -86,6 +86,7 @@ class InstanceRecords:
         busy_from_step: steps done when the instance left idleness. Shape (periods,).
         busy_from_s: time at which it did, seconds. Shape (periods,).
         costs: sums of the cost terms.
+        run_costs: terms per run, columns as in `sim.cost_recorder.COST_COLUMNS`, where recorded.
     """
 
     step_end_s: FloatArray
@@ -93,6 +94,7 @@ class InstanceRecords:
     busy_from_step: IntArray
     busy_from_s: FloatArray
     costs: CostTotals
+    run_costs: FloatArray | None = None
 
     @property
     def step_start_s(self) -> FloatArray:

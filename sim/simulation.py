@@ -8,6 +8,7 @@ import numpy.typing as npt
 from sim.arrivals import requests_of
 from sim.checked_instance import CheckedInstance
 from sim.cluster import Cluster, ClusterSpec
+from sim.cost_recorder import CostRecorder
 from sim.garbage import rare_collections
 from sim.instance import Instance
 from sim.invariants import check_littles_law, check_result
@@ -142,11 +143,13 @@ def _times_of(
 
 
 def _instance_records(instance: Instance) -> InstanceRecords:
-    rows = np.frombuffer(instance.run_log.rows, dtype=np.int64)
+    rows = np.frombuffer(instance.run_log.rows, dtype=np.int64).reshape(-1, len(RUN_COLUMNS))
+    ledger = instance.ledger
     return InstanceRecords(
         step_end_s=instance.step_ends.times[: instance.batch.step],
-        runs=rows.reshape(-1, len(RUN_COLUMNS)),
+        runs=rows,
         busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
         busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),
-        costs=instance.ledger.totals(),
+        costs=ledger.totals(),
+        run_costs=ledger.table()[: len(rows)] if isinstance(ledger, CostRecorder) else None,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.results.atomic import write_atomically
+from sim.cost_recorder import COST_COLUMNS
 from sim.recorder import RUN_COLUMNS
 from sim.records import InstanceRecords, SimulationResult
 from sim.workload import Labels
@@ -57,13 +58,14 @@ def request_table(result: SimulationResult) -> Any:
 
 
 def step_table(result: SimulationResult) -> Any:
-    """Table of the runs of steps (`pyarrow.Table`)."""
+    """Table of the runs of steps, with the cost terms of one GPU each (`pyarrow.Table`)."""
     parts = [
         {"instance": np.full(len(runs["start_s"]), index), **runs}
         for index, runs in enumerate(map(run_columns, result.instances))
     ]
-    names = ("instance", "start_s", "end_s", *RUN_COLUMNS)
-    return _table({name: column(np.concatenate([part[name] for part in parts])) for name in names})
+    return _table(
+        {name: column(np.concatenate([part[name] for part in parts])) for name in parts[0]}
+    )
 
 
 def run_columns(instance: InstanceRecords) -> dict[str, npt.NDArray[Any]]:
@@ -73,6 +75,8 @@ def run_columns(instance: InstanceRecords) -> dict[str, npt.NDArray[Any]]:
     columns: dict[str, npt.NDArray[Any]] = {
         name: instance.run_column(name)[is_done] for name in RUN_COLUMNS
     }
+    if instance.run_costs is not None:
+        columns.update(zip(COST_COLUMNS, instance.run_costs[is_done].T, strict=True))
     start_s = instance.step_start_s[columns["first_step"]]
     return {"start_s": start_s, "end_s": instance.step_end_s[last_step[is_done]], **columns}
 
