@@ -1,7 +1,7 @@
 """Where the time and the bytes of an instance priced by the roofline went.
 
-On the hot path only counts are kept (steps per batch size, tokens of mixed steps, chunks); cost terms
-follow from them when somebody asks. Counts do not depend on how steps are grouped into runs.
+On the hot path only counts are kept (steps per batch size, tokens of mixed steps, chunks); cost
+terms follow from them when somebody asks. Counts do not depend on how steps are grouped into runs.
 """
 
 from array import array
