@@ -1,13 +1,11 @@
-"""Instances that verify invariants 2, 5 and 8 after every plan, and count for 10."""
+"""An instance that verifies invariants 2, 5 and 8 after every plan, and counts for 10."""
 
 from typing import Any
 
-from sim.async_instance import AsyncInstance
 from sim.errors import InvariantError
 from sim.extents import Extent
 from sim.instance import Instance
 from sim.request import DECODING, Request
-from sim.step_clock import Call
 
 
 class CheckedInstance(Instance):
@@ -28,11 +26,11 @@ class CheckedInstance(Instance):
         super().submit(request, now_s)
         self._count(now_s)
 
-    def _on_wake(self, call: Call) -> None:
-        if call is not self._wake:
+    def _on_wake(self, key: int) -> None:
+        if key != self._wake_key:
             return
         now_s = self._wake_s
-        super()._on_wake(call)
+        super()._on_wake(key)
         self._count(now_s)
         self._check_blocks()
         if self.is_idle and (self.waiting or self.running):
@@ -65,7 +63,3 @@ class CheckedInstance(Instance):
             return request.num_blocks
         held_tokens = request.computed_tokens + self.batch.step - request.decode_start_step
         return -(-held_tokens // self.kv.block_tokens)
-
-
-class CheckedAsyncInstance(CheckedInstance, AsyncInstance):
-    """The same with asynchronous scheduling."""

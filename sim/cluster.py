@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sim.async_instance import AsyncInstance
-from sim.checked_instance import CheckedAsyncInstance, CheckedInstance
+from sim.checked_instance import CheckedInstance
 from sim.decode_batch import DecodeBatch
 from sim.engine_rules import EngineRules
 from sim.errors import ConfigError, InvalidDecisionError
@@ -16,7 +15,7 @@ from sim.prefix_tree import BlockGeometry, PrefixTree
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
 from sim.request import Request
 from sim.running_tree import RunningPrefixTree
-from sim.step_clock import ARRIVAL, Call, StepClock
+from sim.step_clock import ARRIVAL, StepClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +125,7 @@ class Cluster:
         self._requests = requests
         self._next = next(requests, None)
         if self._next is not None:
-            Call(clock, self._next.arrival_s, ARRIVAL, self._on_arrival)
+            clock.call_at(self._next.arrival_s, ARRIVAL, self._on_arrival)
 
     def _make_instance(self, index: int, geometry: BlockGeometry, tree: PrefixTree) -> Instance:
         spec = self.spec
@@ -134,9 +133,7 @@ class Cluster:
         running: dict[int, Request] = {}
         running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
-        make: type[Instance] = AsyncInstance if spec.rules.lag else Instance
-        if spec.check:
-            make = CheckedAsyncInstance if spec.rules.lag else CheckedInstance
+        make = CheckedInstance if spec.check else Instance
         return make(
             instance_id=index,
             clock=self.clock,
@@ -153,7 +150,7 @@ class Cluster:
             record_costs=spec.record_costs,
         )
 
-    def _on_arrival(self, _call: Call) -> None:
+    def _on_arrival(self, _key: int) -> None:
         """Route every request that arrives at this instant."""
         request = self._next
         assert request is not None
@@ -169,7 +166,7 @@ class Cluster:
                 break
         self._next = request
         if request is not None:
-            Call(self.clock, request.arrival_s, ARRIVAL, self._on_arrival)
+            self.clock.call_at(request.arrival_s, ARRIVAL, self._on_arrival)
 
     def _dispatch(self, request: Request, now_s: float) -> None:
         choice = self._route(request, self._view, now_s)

@@ -2,26 +2,30 @@
 
 One event per *run* of equal steps, never per token. Engine rules (`sim.vllm_v1`) decide what a step
 contains and how many steps may repeat it; this file executes that exactly as if every step had been
-planned on its own. `sim.async_instance` plans one step ahead.
+planned on its own. With `lag` 1 (asynchronous scheduling) a step is planned while its predecessor
+executes: finishes and arrivals take effect one step later, and an idle instance plans two steps.
 
 Not modelled here: the order of work inside a step, and anything between instances.
+
+Source of the asynchronous loop: vLLM v1 `EngineCore.step_with_batch_queue` (0.14, its default).
 """
 
 from bisect import bisect_left
+from heapq import heappush
 from typing import Any
 
 from sim.instance_state import InstanceState
 from sim.kv_cache import Hit
 from sim.recorder import COMPLETED, pack_run
 from sim.request import DECODING, FINISHED, PREFILLING, WAITING, Request
-from sim.step_clock import IDLE_WAKE, STEP_END, Call
+from sim.step_clock import IDLE_WAKE, STEP_END
 
 MAX_RUN_STEPS = 4096
 """Longest run priced at once, steps."""
 
 
 class Instance(InstanceState):
-    """A replica that spans its tensor-parallel GPUs, with synchronous scheduling.
+    """A replica that spans its tensor-parallel GPUs.
 
     Args:
         args: as `InstanceState`.
@@ -31,9 +35,11 @@ class Instance(InstanceState):
     __slots__ = (
         "_add_decode",
         "_admission_index",
+        "_calls",
         "_decode_step_s",
         "_log_run",
         "_mixed_step_s",
+        "_next_key",
         "_plan_step",
         "_wake_callback",
         "_write_run_ends",
@@ -49,6 +55,8 @@ class Instance(InstanceState):
         self._mixed_step_s = self.ledger.mixed_step_s
         self._add_decode = self.ledger.add_decode
         self._log_run = self.run_log.rows.frombytes
+        self._calls = self._clock.queue
+        self._next_key = self._clock.keys
         has_view = self._stale_view is not None
         self._wake_callback = self._on_reported_wake if has_view else self._on_wake
 
@@ -77,93 +85,107 @@ class Instance(InstanceState):
             self.is_idle = False
             self.run_log.busy_from_step.append(self.batch.step)
             self.run_log.busy_from_s.append(now_s)
+            self._completed_at_wake = self.batch.step
             self._wake_at(now_s, IDLE_WAKE)
 
     def _cut_run(self, now_s: float) -> None:
         """End the run so that the first plan made at or after `now_s` is made anew."""
         first = self.batch.step
         view = self.step_ends.view
-        last_step = bisect_left(view, now_s, first, first + self._run_steps)
-        num_steps = last_step + 1 - first
+        last_step = bisect_left(view, now_s, self._completed, first + self._run_steps)
+        num_steps = last_step + 1 + self.lag - first
         if num_steps < self._run_steps:
             self._run_steps = num_steps
+            self._completed_at_wake = last_step + 1
             self._wake_at(view[last_step], STEP_END)
 
     def _wake_at(self, time_s: float, order: int) -> None:
         """Plan at `time_s`; a wake-up asked for before is out of date."""
         self._wake_s = time_s
-        self._wake = Call(self._clock, time_s, order, self._wake_callback)
+        self._wake_key = self._clock.call_at(time_s, order, self._wake_callback)
 
     # -- the loop --------------------------------------------------------------------------------
 
-    def _on_wake(self, call: Call) -> None:
-        if call is not self._wake:
-            return
-        now_s = self._wake_s
-        if self._run_steps:
-            self._commit_run()
-        if self.zombies:
-            done, self.zombies = self.zombies, []
-            self._release(done, now_s)
-        self._start_run(now_s)
-
-    def _on_reported_wake(self, call: Call) -> None:
-        """The same for a cluster whose router sees reports and not the live counters."""
+    def _on_reported_wake(self, key: int) -> None:
+        """A wake-up in a cluster whose router sees reports and not the live counters."""
         view = self._stale_view
         assert view is not None
-        if call is self._wake:
-            view.before_change(self._wake_s)
-            self._on_wake(call)
-            view.after_change(self.instance_id, self._clock.now)
+        if key == self._wake_key:
+            now_s = self._wake_s
+            view.before_change(now_s)
+            self._on_wake(key)
+            view.after_change(self.instance_id, now_s)
 
-    def _start_run(self, now_s: float) -> None:
-        """Plan, price and start the next run, or go idle."""
-        num_steps = self._plan_step(self, now_s)
-        if not num_steps:
-            self.is_idle = True
+    def _on_wake(self, key: int) -> None:
+        """Commit the run that ended, plan and price the next one, and sleep until it ends.
+
+        One pass with synchronous scheduling. With a lag, passes go on until enough steps are in
+        flight. Kept in one piece, and free of calls, because it runs for every run.
+        """
+        if key != self._wake_key:
             return
-        self._price_run(num_steps, now_s)
-        self._wake_s = end_s = self.step_ends.view[self.batch.step + num_steps - 1]
-        self._wake = Call(self._clock, end_s, STEP_END, self._wake_callback)
-
-    def _price_run(self, num_steps: int, start_s: float) -> None:
-        """Write the ends of the planned steps."""
-        batch, chunks, ends, kv = self.batch, self.plan.chunks, self.step_ends, self.kv
-        step = batch.step
-        if step + num_steps > ends.capacity:
-            ends.reserve(step + num_steps)
-        if chunks:
-            ends.view[step] = start_s + self._mixed_step_s(batch, chunks)
-        elif num_steps == 1:
-            ends.view[step] = start_s + self._decode_step_s(batch)
+        now_s, lag, batch, plan = self._wake_s, self.lag, self.batch, self.plan
+        self._completed = completed = self._completed_at_wake
+        while True:
+            num_steps = self._run_steps
+            if num_steps:
+                self._commit_run(num_steps)
+            if self.zombies:
+                self._release_finished(now_s)
+            num_steps = self._plan_step(self, now_s)
+            if not num_steps:
+                break
+            step, chunks, ends, kv = batch.step, plan.chunks, self.step_ends, self.kv
+            planned = step + num_steps
+            if planned > ends.capacity:
+                ends.reserve(planned)
+            view = ends.view
+            start_s = now_s if step == completed else view[step - 1]
+            if chunks:
+                view[step] = start_s + self._mixed_step_s(batch, chunks)
+            elif num_steps == 1:
+                view[step] = start_s + self._decode_step_s(batch)
+            else:
+                self._write_run_ends(batch, num_steps, start_s, ends, step)
+            self._run_steps = num_steps
+            self._used_at_plan = kv.num_usable_blocks - kv.queue.num_blocks
+            if self._hooks.on_step is not None and num_steps == 1:
+                size = batch.num_requests + len(chunks)
+                self._hooks.on_step(self, size, view[step] - start_s)
+            planned -= lag
+            if planned > completed:
+                self._completed_at_wake = planned
+                self._wake_s = end_s = view[planned - 1]
+                self._wake_key = key = next(self._next_key)
+                heappush(self._calls, (end_s, STEP_END, key, self._wake_callback))
+                return
+        if batch.step > completed:  # nothing to plan while a step is in flight
+            self._completed_at_wake = batch.step
+            self._wake_at(self.step_ends.view[batch.step - 1], STEP_END)
         else:
-            self._write_run_ends(batch, num_steps, start_s, ends, step)
-        self._run_steps = num_steps
-        self._used_at_plan = kv.num_usable_blocks - kv.queue.num_blocks
-        if self._hooks.on_step is not None and num_steps == 1:
-            size = batch.num_requests + len(chunks)
-            self._hooks.on_step(self, size, ends.view[step] - start_s)
+            self.is_idle = True
 
-    def _commit_run(self) -> None:
+    def _commit_run(self, num_steps: int) -> None:
         """Apply the planned run; from here on it cannot be cut."""
-        batch, plan, num_steps = self.batch, self.plan, self._run_steps
-        step, num_decodes, chunks = batch.step, batch.num_requests, plan.chunks
+        batch, plan = self.batch, self.plan
+        step, num_decodes, context_tokens = batch.step, batch.num_requests, batch.context_tokens
+        chunks = plan.chunks
         if not chunks:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
             self._add_decode(batch, num_steps)
-        context_tokens = batch.context_tokens
-        row = pack_run(
-            step,
-            num_steps,
-            num_decodes,
-            len(chunks),
-            plan.prefill_tokens,
-            context_tokens,
-            len(self.waiting),
-            self._used_at_plan,
+        self._log_run(
+            pack_run(
+                step,
+                num_steps,
+                num_decodes,
+                len(chunks),
+                plan.prefill_tokens,
+                context_tokens,
+                len(self.waiting),
+                self._used_at_plan,
+            )
         )
-        self._log_run(row)
         self._run_steps = 0
         # This is `batch.advance(num_steps)`, spelled out because it runs for every run.
         batch.step = step = step + num_steps
@@ -194,8 +216,13 @@ class Instance(InstanceState):
             request.intervals += (request.decode_start_step, request.finish_step)
         self.zombies += finished
 
-    def _release(self, done: list[Request], now_s: float) -> None:
-        """Free what finished requests hold, in running order, and write their records."""
+    def _release_finished(self, now_s: float) -> None:
+        """Free what requests hold whose last token is out, in running order, and record them."""
+        completed = self._completed
+        done, self.zombies = self.zombies, []
+        if self.lag:
+            self.zombies = [r for r in done if r.finish_step > completed]
+            done = [r for r in done if r.finish_step <= completed]
         if len(done) > 1:
             done.sort(key=_admission_index)
         kv, loads, i, running = self.kv, self.loads, self.instance_id, self.running

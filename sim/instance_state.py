@@ -15,7 +15,7 @@ from sim.loads import Loads, StaleView
 from sim.policy_hooks import PolicyHooks
 from sim.recorder import RequestLog, RunLog
 from sim.request import DECODING, FINISHED, Request
-from sim.step_clock import Call, StepClock
+from sim.step_clock import StepClock
 from sim.step_ends import StepEnds
 from sim.step_plan import StepPlan
 
@@ -48,22 +48,26 @@ class InstanceState:
         open_outputs: decoding requests by the node their output is written to.
         plan: content of the planned step.
         is_idle: whether nothing is planned or running.
+        lag: steps planned ahead of the one that executes.
     """
 
     __slots__ = (
         "_clock",
+        "_completed",
+        "_completed_at_wake",
         "_hooks",
         "_log",
         "_run_steps",
         "_stale_view",
         "_used_at_plan",
-        "_wake",
+        "_wake_key",
         "_wake_s",
         "batch",
         "cost",
         "instance_id",
         "is_idle",
         "kv",
+        "lag",
         "ledger",
         "loads",
         "macro_steps",
@@ -78,9 +82,6 @@ class InstanceState:
         "waiting",
         "zombies",
     )
-
-    lag = 0
-    """Steps planned ahead of the one that executes."""
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class InstanceState:
     ) -> None:
         self.instance_id = instance_id
         self.rules = rules
+        self.lag = rules.lag
         self.policy = policy
         self.cost = cost
         self.ledger: CostLedger = CostRecorder(cost) if record_costs else cost.open_ledger()
@@ -120,9 +122,11 @@ class InstanceState:
         self._log = log
         self._stale_view = stale_view
         self._hooks = PolicyHooks(policy)
+        self._completed = 0
+        self._completed_at_wake = 0
         self._run_steps = 0
         self._used_at_plan = 0
-        self._wake: Call | None = None
+        self._wake_key = -1
         self._wake_s = 0.0
 
     # -- for policies ----------------------------------------------------------------------------
@@ -148,20 +152,16 @@ class InstanceState:
 
     # -- for routers and records -----------------------------------------------------------------
 
-    def steps_completed(self) -> int:
-        """Steps that had ended at the last event of the instance."""
-        return self.batch.step
-
     def steps_ended_by(self, time_s: float) -> int:
         """Steps of the instance ended by `time_s`, which is not before its last event."""
         last = self.batch.step + self._run_steps
-        return bisect_right(self.step_ends.view, time_s, self.steps_completed(), last)
+        return bisect_right(self.step_ends.view, time_s, self._completed, last)
 
     def steps_planned_by(self, time_s: float) -> int:
         """Steps of the current run that are planned when somebody looks at `time_s`."""
         first = self.batch.step
         last = first + self._run_steps
-        ended = bisect_left(self.step_ends.view, time_s, self.steps_completed(), last)
+        ended = bisect_left(self.step_ends.view, time_s, self._completed, last)
         return min(self._run_steps, ended + 1 + self.lag - first)
 
     def kv_tokens_at(self, time_s: float) -> int:
@@ -200,14 +200,14 @@ class InstanceState:
         if request.phase == FINISHED:
             return request.computed_tokens - self._tokens_in_flight(request, request.finish_step)
         step = self.batch.step
-        is_in_flight = step > self.steps_completed()
+        is_in_flight = step > self._completed
         ahead = self.steps_planned_by(self._clock.now) if self._run_steps else 1
         held = request.computed_tokens + step + ahead - request.decode_start_step
         return held - 1 if is_in_flight else held
 
     def _tokens_in_flight(self, request: Request, step: int) -> int:
         """Computed tokens of a decoding request whose values are not known yet (0 or 1)."""
-        is_in_flight = step > self.steps_completed() and step > request.decode_start_step
+        is_in_flight = step > self._completed and step > request.decode_start_step
         return 1 if is_in_flight else 0
 
     def _take_run_blocks(self, num_steps: int) -> None:

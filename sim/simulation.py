@@ -55,7 +55,7 @@ def simulate(
     is_interrupted = False
     try:
         with rare_collections():
-            clock.run(until=horizon_s)
+            clock.run_calls(horizon_s)
     except KeyboardInterrupt:
         is_interrupted = True
     end_s = clock.now

@@ -1,12 +1,13 @@
-"""SimPy environment with events at absolute times and an explicit order at equal times.
+"""SimPy environment with calls at absolute times and an explicit order at equal times.
 
-One event object per arrival instant, per run of steps and per idle wake-up; nothing per token.
-SimPy schedules by delay, and ``now + (t - now)`` is not always ``t``, so events are put on the
-queue at their exact time here.
+One call per arrival instant, per run of steps and per idle wake-up; nothing per token. SimPy
+schedules by delay, and ``now + (t - now)`` is not always ``t``; it also makes an event object and a
+list of callbacks for each. So calls are put on its queue directly, at their exact time, beside
+whatever events SimPy's own processes put there.
 """
 
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop, heappush
 from typing import Any
 
 import simpy
@@ -14,40 +15,41 @@ import simpy
 ARRIVAL, TRANSFER, STEP_END, IDLE_WAKE = range(4)
 """Order at equal time. An idle instance plans after all arrivals of that instant."""
 
-
-class Call(simpy.Event):
-    """A call at an absolute time.
-
-    It cannot be taken back: a receiver that has asked for a later one drops a call that is out of
-    date (it compares the call with the one it waits for).
-
-    Args:
-        clock: whose time.
-        time_s: when, >= now, seconds.
-        order: place among the calls of that instant.
-        receiver: called with the call.
-    """
-
-    _value = None
-    _ok = True
-    _defused = False
-
-    def __init__(
-        self, clock: "StepClock", time_s: float, order: int, receiver: Callable[[Any], None]
-    ) -> None:
-        self.callbacks = [receiver]
-        heappush(clock.queue, (time_s, order, next(clock.ids), self))
+Receiver = Callable[[int], None]
+"""Called with the key of the call. A call cannot be taken back: a receiver that has asked for a
+later one knows by the key that a call is out of date."""
 
 
 class StepClock(simpy.Environment):
     """Simulated time in seconds.
 
     Attributes:
-        queue: SimPy's event heap of (time, order, id, event).
-        ids: SimPy's counter of events.
+        queue: heap of (time, order, key, receiver or SimPy event).
+        keys: counter of calls and events; equal times and orders are served in its order.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.queue: list[Any] = self._queue
-        self.ids = self._eid
+        self.keys = self._eid
+
+    def call_at(self, time_s: float, order: int, receiver: Receiver) -> int:
+        """Call `receiver(key)` at `time_s` >= now; returns the key."""
+        key = next(self.keys)
+        heappush(self.queue, (time_s, order, key, receiver))
+        return key
+
+    def run_calls(self, until_s: float | None = None) -> None:
+        """Serve calls and events in order until none is left, or up to `until_s` (not included)."""
+        queue = self.queue
+        while queue:
+            time_s, _, key, receiver = queue[0]
+            if until_s is not None and time_s >= until_s:
+                self._now = until_s
+                return
+            if isinstance(receiver, simpy.Event):
+                self.step()
+            else:
+                heappop(queue)
+                self._now = time_s
+                receiver(key)
