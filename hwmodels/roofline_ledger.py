@@ -7,6 +7,7 @@ terms follow from them when somebody asks. Counts do not depend on how steps are
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +18,7 @@ from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
 if TYPE_CHECKING:
     from hwmodels.roofline import RooflineCost, TokenCost
 
-_MAX_CHUNKS = 4096
-"""Chunks kept one by one before they are added up."""
+_pack_chunk = Struct("2q").pack
 
 
 class RooflineLedger(CostLedger):
@@ -34,10 +34,8 @@ class RooflineLedger(CostLedger):
         self._mixed_tokens = array("i")
         self._mixed_sampled = array("i")
         self._context_tokens = 0
-        self._chunks: list[PrefillChunk] = []
-        self._prefill_tokens = 0
-        self._prefill_pairs = 0
-        self._prefix_tokens = 0
+        self._chunks = array("q")
+        self._log_chunk = self._chunks.frombytes
         self._prefill_s = 0.0
 
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
@@ -55,6 +53,7 @@ class RooflineLedger(CostLedger):
         for new_tokens, prefix_tokens, is_last in chunks:
             num_tokens += new_tokens
             num_sampled += is_last
+            self._log_chunk(_pack_chunk(new_tokens, prefix_tokens))
             compute_s = new_tokens * (2 * prefix_tokens + new_tokens + 1) * cost.half_pair_s
             memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
             prefill_s += compute_s if compute_s > memory_s else memory_s
@@ -62,9 +61,6 @@ class RooflineLedger(CostLedger):
         self._context_tokens += context_tokens
         self._mixed_tokens.append(num_tokens)
         self._mixed_sampled.append(num_sampled)
-        self._chunks += chunks
-        if len(self._chunks) > _MAX_CHUNKS:
-            self._add_up_chunks()
         try:  # this is `cost.constant_s`, spelled out because it runs for every mixed step
             tokens_s = cost.layers_s[num_tokens] + cost.logits_s[num_sampled]
         except KeyError:
@@ -72,24 +68,15 @@ class RooflineLedger(CostLedger):
         constant_s = cost.overhead_s + tokens_s + num_decodes * cost.new_token_s
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
-    def _add_up_chunks(self) -> None:
-        if not self._chunks:
-            return
-        chunks = np.array(self._chunks, dtype=np.int64)
-        new_tokens, prefix_tokens = chunks[:, 0], chunks[:, 1]
-        pairs = new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2
-        self._prefill_tokens += int(new_tokens.sum())
-        self._prefix_tokens += int(prefix_tokens.sum())
-        self._prefill_pairs += int(pairs.sum())
-        self._chunks.clear()
-
     def totals(self) -> CostTotals:
         """Cost terms so far; whole numbers exactly."""
-        self._add_up_chunks()
         cost = self._cost
         totals = CostTotals()
+        new_tokens, prefix_tokens = np.array(self._chunks).reshape(-1, 2).T
+        prefill_tokens = int(new_tokens.sum())
+        prefill_pairs = int((new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2).sum())
         decode_only = sum(count * steps for count, steps in self._decode_steps.items())
-        decode_tokens = decode_only + sum(self._mixed_tokens) - self._prefill_tokens
+        decode_tokens = decode_only + sum(self._mixed_tokens) - prefill_tokens
         for counts in (self._decode_steps, Counter(self._mixed_tokens)):
             _add_steps(totals, counts, (cost.layers_cost(n) for n in sorted(counts)))
         for counts in (self._decode_steps, Counter(self._mixed_sampled)):
@@ -100,13 +87,13 @@ class RooflineLedger(CostLedger):
             self._context_tokens * cost.context_token_s + decode_tokens * cost.new_token_s
         )
         totals.attention_prefill_s = self._prefill_s
-        pairs = self._context_tokens + self._prefill_pairs
+        pairs = self._context_tokens + prefill_pairs
         totals.flops += pairs * cost.pair_flops
         totals.hbm_bytes += (
             self._context_tokens * cost.context_bytes
             + decode_tokens * cost.new_token_bytes
-            + self._prefill_tokens * cost.chunk_token_bytes
-            + self._prefix_tokens * cost.context_bytes
+            + prefill_tokens * cost.chunk_token_bytes
+            + int(prefix_tokens.sum()) * cost.context_bytes
         )
         return totals
 

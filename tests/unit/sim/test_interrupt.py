@@ -1,0 +1,67 @@
+"""Ctrl-C stops a run wherever it comes: the records are those of what was complete by then."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from policies.batching.fcfs import FCFS
+from sim.interfaces import InstanceView
+from sim.request import Request
+from tests.engine_runs import run_engine, token_steps
+from tests.twin.stories import Ask, workload_of
+
+
+class CtrlC(FCFS):
+    """The user presses Ctrl-C while a hook runs."""
+
+    def __init__(self, hook: str, after: int) -> None:
+        self.hook = hook
+        self.left = after
+
+    def count(self, hook: str) -> None:
+        if hook == self.hook:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterator[Request]:
+        self.count("candidates")
+        return super().candidates(instance, now_s)
+
+    def on_arrival(self, instance: InstanceView, request: Request, now_s: float) -> None:
+        self.count("on_arrival")
+
+    def on_admit(self, instance: InstanceView, request: Request, now_s: float) -> None:
+        self.count("on_admit")
+
+    def on_finish(self, instance: InstanceView, request: Request, now_s: float) -> None:
+        self.count("on_finish")
+
+    def on_step(self, instance: InstanceView, num_running: int, duration_s: float) -> None:
+        self.count("on_step")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("after", [0, 1, 2, 5])
+@pytest.mark.parametrize("hook", ["candidates", "on_arrival", "on_admit", "on_finish", "on_step"])
+def test_an_interrupted_run_returns_consistent_records(
+    hook: str, after: int, is_async: bool
+) -> None:
+    asks = [Ask(0.5 * k, 8, 1 + k % 4) for k in range(16)]
+    workload = workload_of([*asks, Ask(9, 4000, 1)])
+    options: dict[str, Any] = {"usable_blocks": 8, "is_async": is_async, "macro_steps": False}
+    result = run_engine(workload, batching=lambda _index: CtrlC(hook, after), **options)
+    assert result.is_interrupted
+    assert result.num_finished + result.num_rejected + result.num_unfinished == 17
+    assert result.num_finished < 16
+    whole = run_engine(workload, **options)
+    done = result.requests.is_completed
+    assert result.requests.finish_s[done].tolist() == whole.requests.finish_s[done].tolist()
+    assert (result.requests.finish_s[done] <= result.end_s).all()
+    for found, expected in zip(token_steps(result), token_steps(whole), strict=True):
+        assert found == expected[: len(found)]
+
+
+def test_a_run_that_was_not_interrupted_says_so() -> None:
+    assert not run_engine(workload_of([Ask(0, 4, 3)])).is_interrupted
