@@ -71,8 +71,14 @@ class ClusterSpec:
                 f"engine.num_gpu_blocks={self.num_gpu_blocks}: must be at least 2 "
                 "(one block is the null block)"
             )
-        if self.view_delay_s < 0 or self.publish_period_s < 0:
-            raise ConfigError("routing.view_delay_s and routing.publish_period_s must be >= 0")
+        if self.block_tokens < 1:
+            raise ConfigError(f"engine.block_tokens={self.block_tokens}: must be at least 1")
+        if self.max_model_len is not None and self.max_model_len < 1:
+            raise ConfigError(f"engine.max_model_len={self.max_model_len}: must be at least 1")
+        for name in ("view_delay_s", "publish_period_s"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise ConfigError(f"routing.{name}={value}: must be finite and >= 0")
         if self.view_delay_s and self.publish_period_s:
             raise ConfigError(
                 "routing.view_delay_s and routing.publish_period_s cannot both be set: "

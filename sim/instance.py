@@ -78,8 +78,9 @@ class Instance(InstanceState):
         if self._hooks.on_arrival is not None:
             self._hooks.on_arrival(self, request, now_s)
         if self._run_steps > 1:
-            is_first = len(waiting) == 1 or not self.policy.admits_in_arrival_order
-            if is_first and self.rules.has_room(self):
+            policy = self.policy
+            may_be_next = len(waiting) == 1 or not policy.admits_in_arrival_order
+            if may_be_next and (self.rules.has_room(self) or policy.decides == "every_step"):
                 self._cut_run(now_s)
         elif self.is_idle:
             self.is_idle = False
@@ -165,6 +166,14 @@ class Instance(InstanceState):
         else:
             self.is_idle = True
 
+    def stop(self, time_s: float) -> int:
+        """End the run in flight for good; returns the steps that ended by `time_s`."""
+        ended = self.steps_ended_by(time_s)
+        num_steps = min(self._run_steps, ended + self.lag - self.batch.step)
+        if num_steps > 0:
+            self._commit_run(num_steps)
+        return ended
+
     def _commit_run(self, num_steps: int) -> None:
         """Apply the planned run; from here on it cannot be cut."""
         batch, plan = self.batch, self.plan
@@ -242,10 +251,12 @@ class Instance(InstanceState):
     # -- what engine rules do --------------------------------------------------------------------
 
     def admit(self, request: Request, hits: list[Hit], num_hit_blocks: int, now_s: float) -> None:
-        """Move a waiting request to the end of the running ones, holding its hits."""
-        i, loads, request_id = self.instance_id, self.loads, request.request_id
-        del self.waiting[request_id]
-        self.running[request_id] = request
+        """Put a waiting request at the end of the running ones, holding its hits.
+
+        The caller takes it out of `waiting` when the policy is done choosing.
+        """
+        i, loads = self.instance_id, self.loads
+        self.running[request.request_id] = request
         request.phase = PREFILLING
         request.num_blocks = num_hit_blocks
         cached_tokens = num_hit_blocks * self.kv.block_tokens
@@ -285,17 +296,22 @@ class Instance(InstanceState):
         request.num_preemptions += 1
         self.plan.has_preempted = True
         self.kv.release(request, hashed, request.phase != FINISHED)
-        if self._hooks.on_finish is not None:
-            self._hooks.on_finish(self, request, now_s)
-        if request.phase == FINISHED:
-            return
-        request.phase = WAITING
-        request.computed_tokens = 0
-        self.waiting[request.request_id] = request
-        self.waiting.move_to_end(request.request_id, last=False)
-        loads.queued_prefill_tokens[i] += request.total_tokens - left_to_prefill
-        if self._hooks.on_arrival is not None:
-            self._hooks.on_arrival(self, request, now_s)
+        if request.phase != FINISHED:
+            request.phase = WAITING
+            request.computed_tokens = 0
+            self.waiting[request.request_id] = request
+            self.waiting.move_to_end(request.request_id, last=False)
+            loads.queued_prefill_tokens[i] += request.total_tokens - left_to_prefill
+        self._tell_of_preemption(request, now_s)
+
+    def _tell_of_preemption(self, request: Request, now_s: float) -> None:
+        hooks = self._hooks
+        self._is_making_room = True
+        if hooks.on_finish is not None:
+            hooks.on_finish(self, request, now_s)
+        if hooks.on_arrival is not None and request.phase == WAITING:
+            hooks.on_arrival(self, request, now_s)
+        self._is_making_room = False
 
 
 def _admission_index(request: Request) -> int:

@@ -56,6 +56,7 @@ class InstanceState:
         "_completed",
         "_completed_at_wake",
         "_hooks",
+        "_is_making_room",
         "_log",
         "_run_steps",
         "_stale_view",
@@ -124,6 +125,7 @@ class InstanceState:
         self._hooks = PolicyHooks(policy)
         self._completed = 0
         self._completed_at_wake = 0
+        self._is_making_room = False
         self._run_steps = 0
         self._used_at_plan = 0
         self._wake_key = -1
@@ -133,7 +135,8 @@ class InstanceState:
 
     @property
     def num_free_blocks(self) -> int:
-        """KV blocks that nobody holds, as of the last event of the instance."""
+        """KV blocks that nobody holds (they may carry cached prefixes)."""
+        self._sync_blocks()
         return self.kv.num_free
 
     @property
@@ -143,12 +146,16 @@ class InstanceState:
 
     def cached_tokens(self, request: Request) -> int:
         """Prompt tokens of a request that the prefix cache holds now. Changes no decision."""
-        if self._run_steps > 1:
-            self._take_run_blocks(max(1, self.steps_planned_by(self._clock.now)))
+        self._sync_blocks()
         if self.open_outputs:
             self.name_open_outputs(request)
         limit = (request.total_tokens - 1) // self.kv.block_tokens
         return self.kv.lookup(request, limit)[1] * self.kv.block_tokens
+
+    def _sync_blocks(self) -> None:
+        """Bring the free queue to what it is now, inside a run."""
+        if self._run_steps > 1:
+            self._take_run_blocks(max(1, self.steps_planned_by(self._clock.now)))
 
     # -- for routers and records -----------------------------------------------------------------
 
@@ -195,13 +202,16 @@ class InstanceState:
     def hashed_tokens(self, request: Request) -> int:
         """Tokens of a decoding request whose content is known to the latest plan.
 
-        While a step is being planned that is this plan, with the request already scheduled.
+        While a step is being planned that is this plan, with the request already scheduled; while
+        that plan is still making room by preemption, the one before.
         """
         if request.phase == FINISHED:
             return request.computed_tokens - self._tokens_in_flight(request, request.finish_step)
         step = self.batch.step
         is_in_flight = step > self._completed
-        ahead = self.steps_planned_by(self._clock.now) if self._run_steps else 1
+        ahead = 0 if self._is_making_room else 1
+        if self._run_steps:
+            ahead = self.steps_planned_by(self._clock.now)
         held = request.computed_tokens + step + ahead - request.decode_start_step
         return held - 1 if is_in_flight else held
 

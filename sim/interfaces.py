@@ -208,9 +208,10 @@ class BatchPolicy(Protocol):
     def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
         """Waiting requests in the order in which to try them; stopping early closes the batch.
 
-        The engine takes each yielded request out of `instance.waiting` when it admits it, and stops
-        at the first one that does not fit. It asks at most once per step, only with seats and token
-        budget left.
+        The engine admits each one as it is yielded (it is then in `instance.running`) and stops at
+        the first one that does not fit; it takes the admitted ones out of `instance.waiting` when
+        the iteration is over. It asks at most once per step, only with seats and token budget left.
+        A policy that yields nothing while nothing runs is asked again at the next arrival only.
         """
 
     def on_arrival(self, instance: InstanceView, request: Request, now_s: float) -> None:

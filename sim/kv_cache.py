@@ -156,7 +156,7 @@ class KvCache:
         """`take` where it uses up extents or loses hashes."""
         queue = self.queue
         if num_blocks > queue.num_blocks:
-            raise InvariantError(f"took {num_blocks} KV blocks of {queue.num_blocks} free")
+            raise InvariantError(f"2: took {num_blocks} KV blocks of {queue.num_blocks} free")
         queue.num_blocks -= num_blocks
         while num_blocks > 0:
             extent = queue.head.next
@@ -362,17 +362,19 @@ class KvCache:
         """
         counted = sum(extent.num_blocks for extent in self.queue)
         if counted != self.num_free:
-            raise InvariantError(f"free queue holds {counted} blocks, counter says {self.num_free}")
+            raise InvariantError(
+                f"2: free queue holds {counted} blocks, counter says {self.num_free}"
+            )
         if self.num_free + num_held_blocks != self.num_usable_blocks:
             raise InvariantError(
-                f"KV blocks: {self.num_free} free + {num_held_blocks} held != "
+                f"2: KV blocks: {self.num_free} free + {num_held_blocks} held != "
                 f"{self.num_usable_blocks} usable"
             )
         known = {id(extent) for extent in self.queue} | {id(extent) for extent in held}
         for owner, copies in self._copies.items():
             for extent in copies:
                 if id(extent) not in known or not extent.num_hashed:
-                    raise InvariantError(f"hash map of {owner} holds a dead {extent}")
+                    raise InvariantError(f"2: hash map of {owner} holds a dead {extent}")
         for extent in held:
             if extent.is_queued or not extent.holders:
-                raise InvariantError(f"{extent} is held and free at once")
+                raise InvariantError(f"2: {extent} is held and free at once")

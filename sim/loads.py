@@ -120,24 +120,25 @@ class DelayedView(_Snapshot):
     def __init__(self, loads: Loads, delay_s: float) -> None:
         super().__init__(loads)
         self._delay_s = delay_s
+        self._reported = [(0, 0, 0)] * loads.num_instances
         self._reports: deque[tuple[float, int, int, int, int, int]] = deque()
 
     def before_change(self, now_s: float) -> None:
         """Nothing to do."""
 
     def after_change(self, instance_id: int, now_s: float) -> None:
-        """Send a report of the instance's counters."""
+        """Send a report of the instance's counters if they differ from the last one."""
         loads = self._loads
-        self._reports.append(
-            (
-                now_s,
-                instance_id,
-                loads.num_running[instance_id],
-                loads.num_waiting[instance_id],
-                loads.queued_prefill_tokens[instance_id],
-                loads.kv_tokens_at(instance_id, now_s),
-            )
+        counters = (
+            loads.num_running[instance_id],
+            loads.num_waiting[instance_id],
+            loads.queued_prefill_tokens[instance_id],
         )
+        if counters == self._reported[instance_id]:
+            return
+        self._reported[instance_id] = counters
+        kv_tokens = loads.kv_tokens_at(instance_id, now_s)
+        self._reports.append((now_s, instance_id, *counters, kv_tokens))
 
     def refresh(self, now_s: float) -> None:
         """Apply the reports that have arrived by `now_s`."""

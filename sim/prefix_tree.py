@@ -38,6 +38,10 @@ class PrefixTree:
     @staticmethod
     def from_parents(parent: IntArray, num_tokens: IntArray) -> "PrefixTree":
         """Tree from parents and lengths; start depths follow. Parents must precede children."""
+        if len(num_tokens) and num_tokens.min() < 1:
+            raise ValueError(f"node {int(np.argmin(num_tokens))}: must have at least one token")
+        if len(parent) and parent.min() < NO_NODE:
+            raise ValueError(f"node {int(np.argmin(parent))}: parent {parent.min()} is no node")
         start = np.zeros(len(parent), dtype=np.int64)
         for node, above in enumerate(parent.tolist()):
             if above >= node:

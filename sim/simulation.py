@@ -9,6 +9,7 @@ from sim.arrivals import requests_of
 from sim.checked_instance import CheckedInstance
 from sim.cluster import Cluster, ClusterSpec
 from sim.cost_recorder import CostRecorder
+from sim.errors import InvalidDecisionError
 from sim.garbage import rare_collections
 from sim.instance import Instance
 from sim.invariants import check_littles_law, check_result
@@ -47,6 +48,7 @@ def simulate(
         InvalidDecisionError: a policy returned something impossible.
         InvariantError: with `spec.check`, the simulator broke one of its invariants.
     """
+    workload.validate()
     clock = StepClock()
     report = None if progress is None else lambda done: progress(clock.now, done)
     log = RequestLog(workload.num_requests, report)
@@ -58,13 +60,16 @@ def simulate(
             clock.run_calls(horizon_s)
     except KeyboardInterrupt:
         is_interrupted = True
+    if not is_interrupted and horizon_s is None:
+        _refuse_abandoned(cluster)
     end_s = clock.now
+    ended = [instance.stop(end_s) for instance in cluster.instances]
     if log.num_done < workload.num_requests:
-        _note_unfinished(cluster, log, end_s)
+        _note_unfinished(cluster, log, ended)
     result = SimulationResult(
         workload=workload,
         requests=_request_records(log, cluster.instances),
-        instances=tuple(_instance_records(i) for i in cluster.instances),
+        instances=tuple(map(_instance_records, cluster.instances, ended)),
         num_gpu_blocks=spec.num_gpu_blocks,
         block_tokens=spec.block_tokens,
         end_s=end_s,
@@ -86,16 +91,26 @@ def _check(result: SimulationResult, spec: ClusterSpec, cluster: Cluster) -> Non
     check_littles_law(result, sum(i.request_seconds for i in checked))
 
 
-def _note_unfinished(cluster: Cluster, log: RequestLog, end_s: float) -> None:
-    """Write the rows of requests still in the system at `end_s`."""
+def _refuse_abandoned(cluster: Cluster) -> None:
+    """A policy must not leave requests waiting for ever on an instance that does nothing."""
     for instance in cluster.instances:
-        ended = instance.steps_ended_by(end_s)
+        if instance.is_idle and instance.waiting:
+            raise InvalidDecisionError(
+                type(instance.policy).__name__,
+                f"left {len(instance.waiting)} requests waiting on idle instance "
+                f"{instance.instance_id}",
+            )
+
+
+def _note_unfinished(cluster: Cluster, log: RequestLog, ended: list[int]) -> None:
+    """Write the rows of requests still in the system, with the tokens of the steps that ended."""
+    for instance, num_steps in zip(cluster.instances, ended, strict=True):
         live: dict[int, Request] = {**instance.waiting, **instance.running}
         live.update((r.request_id, r) for r in instance.zombies)
         for request in live.values():
             if request.phase == DECODING:
                 request.intervals += (request.decode_start_step, request.finish_step)
-            request.intervals = _intervals_until(request.intervals, ended)
+            request.intervals = _intervals_until(request.intervals, num_steps)
             log.close(request, instance.instance_id, UNFINISHED)
 
 
@@ -142,11 +157,16 @@ def _times_of(
     return times
 
 
-def _instance_records(instance: Instance) -> InstanceRecords:
-    rows = np.frombuffer(instance.run_log.rows, dtype=np.int64).reshape(-1, len(RUN_COLUMNS))
+def _instance_records(instance: Instance, num_steps: int) -> InstanceRecords:
+    """Records of an instance up to its step `num_steps`, the last one that ended."""
+    rows = np.array(instance.run_log.rows).reshape(-1, len(RUN_COLUMNS))
+    first, length = RUN_COLUMNS.index("first_step"), RUN_COLUMNS.index("num_steps")
+    rows = rows[rows[:, first] < num_steps]
+    if len(rows):
+        rows[-1, length] = min(rows[-1, length], num_steps - rows[-1, first])
     ledger = instance.ledger
     return InstanceRecords(
-        step_end_s=instance.step_ends.times[: instance.batch.step],
+        step_end_s=instance.step_ends.times[:num_steps],
         runs=rows,
         busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
         busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),

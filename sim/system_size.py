@@ -16,9 +16,9 @@ _NUM_BINS = 20
 _T_95_ONE_SIDED_18 = 1.7341
 """Student's t, 95th percentile at 18 degrees of freedom (20 bins less two fitted parameters)."""
 
-MIN_GROWTH_RATIO = 1 / 3
-"""Growth over the last half of the arrivals, relative to the mean number in the system there, that
-a trend must reach to count as overload. Linear growth from an empty start gives 2/3."""
+MIN_SWELL_RATIO = 1.5
+"""Mean number in the system over the last quarter of the arrivals, relative to the first half, that
+a trend must reach to count as overload. Linear growth from an empty start gives 3.5."""
 
 MAX_DRAIN_RATIO = 0.1
 """Share of the makespan that draining after the last arrival may take in a stable run."""
@@ -72,9 +72,13 @@ def regime_of(result: SimulationResult) -> str:
     """Whether the run's averages describe a steady system: stable, backlogged or overloaded.
 
     *overloaded*: over the last half of the arrivals the number in the system grows, with a slope
-    that is positive at 95 % confidence (20 means over equal times, regressed on time) and a growth
-    of at least `MIN_GROWTH_RATIO` of its mean. *backlogged*: draining after the last arrival takes
-    more than `MAX_DRAIN_RATIO` of the makespan, or requests were left unfinished.
+    that is positive at 95 % confidence (20 means over equal times, regressed on time, the error
+    widened for the correlation of neighbouring means), and the last quarter holds at least
+    `MIN_SWELL_RATIO` times as many as the first half did. *backlogged*: draining after the last
+    arrival takes more than `MAX_DRAIN_RATIO` of the makespan, or requests were left unfinished.
+
+    Of 200 M/M/1 queues of 2,000 requests 1 % are called overloaded at load 0.7, 7 % at 0.9 and
+    100 % at 1.2 (400 requests: 4, 11 and 85 %).
     """
     if _is_growing(result):
         return "overloaded"
@@ -95,15 +99,27 @@ def _is_growing(result: SimulationResult) -> bool:
     arrivals = arrivals[arrivals <= result.end_s]
     if len(arrivals) < 2 * _NUM_BINS or arrivals[-1] <= arrivals[len(arrivals) // 2]:
         return False
+    edges = np.linspace(arrivals[0], arrivals[-1], 2 * _NUM_BINS + 1)
+    over_all = _mean_size_between(result, edges)
+    half, quarter = over_all[:_NUM_BINS].mean(), over_all[-_NUM_BINS // 2 :].mean()
+    if quarter < MIN_SWELL_RATIO * half:
+        return False
     edges = np.linspace(arrivals[len(arrivals) // 2], arrivals[-1], _NUM_BINS + 1)
-    means = _mean_size_between(result, edges)
+    return _has_upward_trend(_mean_size_between(result, edges))
+
+
+def _has_upward_trend(means: FloatArray) -> bool:
+    """Whether a line through `_NUM_BINS` means rises, at 95 % confidence."""
     x = np.arange(_NUM_BINS) - (_NUM_BINS - 1) / 2
     slope = float(np.dot(x, means) / np.dot(x, x))
     residuals = means - means.mean() - slope * x
-    variance = float(np.dot(residuals, residuals)) / (_NUM_BINS - 2)
-    error = (variance / float(np.dot(x, x))) ** 0.5
-    grows = slope > _T_95_ONE_SIDED_18 * error
-    return grows and slope * _NUM_BINS >= MIN_GROWTH_RATIO * float(means.mean())
+    squares = float(np.dot(residuals, residuals))
+    error = (squares / (_NUM_BINS - 2) / float(np.dot(x, x))) ** 0.5
+    if squares > 0:
+        correlation = float(np.dot(residuals[1:], residuals[:-1])) / squares
+        correlation = min(max(correlation, 0.0), 0.9)
+        error *= ((1 + correlation) / (1 - correlation)) ** 0.5
+    return bool(slope > _T_95_ONE_SIDED_18 * error)
 
 
 def _mean_size_between(result: SimulationResult, edges: FloatArray) -> FloatArray:

@@ -6,13 +6,14 @@ and `long_prefill_token_threshold` 0 (its default).
 Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim.errors import ConfigError, InvalidDecisionError
 from sim.instance import MAX_RUN_STEPS, Instance
 from sim.interfaces import PrefillChunk
 from sim.kv_cache import Hit
-from sim.request import DECODING, PREFILLING, Request
+from sim.request import DECODING, PREFILLING, WAITING, Request
 
 _new_tuple = tuple.__new__
 """Makes a named tuple without its Python-level constructor (this is the hot path)."""
@@ -149,14 +150,17 @@ class VllmV1:
     # -- waiting requests ------------------------------------------------------------------------
 
     def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> _BlockedHead | None:
-        """Admit in the policy's order until one does not fit; returns that one."""
-        kv, policy, waiting = instance.kv, instance.policy, instance.waiting
+        """Admit in the policy's order until one does not fit; returns that one.
+
+        Requests leave the queue when the policy is done, so that it may iterate over the queue.
+        """
+        kv, waiting = instance.kv, instance.waiting
         block_tokens = kv.block_tokens
-        for request in policy.candidates(instance, now_s):
-            if waiting.get(request.request_id) is not request:
-                raise InvalidDecisionError(
-                    type(policy).__name__, f"{request} is not waiting on this instance"
-                )
+        admitted: list[int] = []
+        blocked = None
+        for request in self._candidates(instance, now_s):
+            if request.phase != WAITING:
+                raise _not_waiting(instance, request)
             total = request.prompt_tokens + request.generated_tokens
             hits: list[Hit] = []
             num_hit = free_hits = 0
@@ -170,14 +174,26 @@ class VllmV1:
             tokens = min(total - num_hit * block_tokens, budget)
             blocks = -(-tokens // block_tokens)
             if blocks + free_hits > kv.queue.num_blocks:
-                return _BlockedHead(request, hits, free_hits > 0, total > budget)
+                blocked = _BlockedHead(request, hits, free_hits > 0, total > budget)
+                break
             instance.admit(request, hits, num_hit, now_s)
             kv.take(blocks)
             schedule_chunk(instance, request, tokens)
+            admitted.append(request.request_id)
             budget -= tokens
             if budget <= 0 or len(instance.running) >= self.max_num_seqs:
                 break
-        return None
+        for request_id in admitted:
+            if waiting.pop(request_id, None) is None:
+                raise _not_waiting(instance, instance.running[request_id])
+        return blocked
+
+    def _candidates(self, instance: Instance, now_s: float) -> Iterable[Request]:
+        policy = instance.policy
+        found = policy.candidates(instance, now_s)
+        if found is None:
+            raise InvalidDecisionError(type(policy).__name__, "candidates() returned None")
+        return found
 
     # -- macro-stepping --------------------------------------------------------------------------
 
@@ -219,6 +235,13 @@ class VllmV1:
                     hashed = instance.hashed_tokens(writer)
                     steps = min(steps, kv.block_tokens - hashed % kv.block_tokens)
         return steps
+
+
+def _not_waiting(instance: Instance, request: Request) -> InvalidDecisionError:
+    name = type(instance.policy).__name__
+    return InvalidDecisionError(
+        name, f"{request} is not waiting on instance {instance.instance_id}"
+    )
 
 
 def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> None:

@@ -114,24 +114,68 @@ class Workload:
             ValueError: names the rule that is broken and the first offending row.
         """
         n = self.num_requests
-        for name in ("prompt_tokens", "output_tokens"):
-            if len(getattr(self, name)) != n:
-                raise ValueError(f"{name}: {len(getattr(self, name))} rows, expected {n}")
-        if len(self.path_offsets) != n + 1:
-            raise ValueError(f"path_offsets: {len(self.path_offsets)} entries, expected {n + 1}")
+        for name in ("prompt_tokens", "output_tokens", *_OPTIONAL_COLUMNS):
+            column = getattr(self, name)
+            column = column.codes if isinstance(column, Labels) else column
+            if column is not None and len(column) != n:
+                raise ValueError(f"{name}: {len(column)} rows, expected {n}")
         _refuse_rows("arrival_s must be finite and >= 0", ~(self.arrival_s >= 0))
         _refuse_rows("arrival_s must be finite", ~np.isfinite(self.arrival_s))
         _refuse_rows("arrival_s must not decrease", np.append(False, np.diff(self.arrival_s) < 0))
         _refuse_rows("prompt_tokens must be >= 1", self.prompt_tokens < 1)
         _refuse_rows("output_tokens must be >= 1", self.output_tokens < 1)
+        self._validate_paths()
         shared = self.shared_tokens()
         _refuse_rows("path is longer than the prompt", shared > self.prompt_tokens)
         if self.output_node is not None:
-            reused = self.output_node != NO_NODE
-            _refuse_rows(
-                "a request with an output_node must not have private prompt tokens",
-                reused & (shared != self.prompt_tokens),
-            )
+            self._validate_outputs(self.output_node, shared)
+
+    def _validate_paths(self) -> None:
+        offsets, nodes, n = self.path_offsets, self.path_nodes, self.num_requests
+        if len(offsets) != n + 1:
+            raise ValueError(f"path_offsets: {len(offsets)} entries, expected {n + 1}")
+        if offsets[0] != 0 or offsets[-1] != len(nodes) or (np.diff(offsets) < 0).any():
+            raise ValueError(f"path_offsets must grow from 0 to {len(nodes)}, the path nodes")
+        if len(nodes) and not (nodes.min() >= 0 and nodes.max() < self.tree.num_nodes):
+            raise ValueError(f"path_nodes must be in 0 to {self.tree.num_nodes - 1}")
+        above = np.append(NO_NODE, nodes)[:-1]
+        above[offsets[:-1][np.diff(offsets) > 0]] = NO_NODE
+        is_wrong = self.tree.parent[nodes] != above
+        if is_wrong.any():
+            row = int(np.searchsorted(offsets, int(np.argmax(is_wrong)), side="right")) - 1
+            raise ValueError(f"request {row}: path is no chain of the prefix tree from its root")
+
+    def _validate_outputs(self, output_node: IntArray, shared: IntArray) -> None:
+        rows = np.flatnonzero(output_node != NO_NODE)
+        nodes = output_node[rows]
+        if len(nodes) and not (nodes.min() >= 0 and nodes.max() < self.tree.num_nodes):
+            raise ValueError(f"output_node must be in -1 to {self.tree.num_nodes - 1}")
+
+        def refuse(rule: str, is_bad: npt.NDArray[np.bool_]) -> None:
+            if is_bad.any():
+                raise ValueError(f"request {int(rows[np.argmax(is_bad)])}: {rule}")
+
+        refuse(
+            "a request with an output_node must not have private prompt tokens",
+            shared[rows] != self.prompt_tokens[rows],
+        )
+        leaves = self.path_nodes[self.path_offsets[rows + 1] - 1] if len(rows) else nodes
+        refuse("output_node must follow the prompt's path", self.tree.parent[nodes] != leaves)
+        refuse(
+            "output_node must hold exactly output_tokens",
+            self.tree.num_tokens[nodes] != self.output_tokens[rows],
+        )
+
+
+_OPTIONAL_COLUMNS = (
+    "output_node",
+    "session_id",
+    "turn",
+    "parent_id",
+    "tenant",
+    "slo_class",
+    "priority",
+)
 
 
 def _refuse_rows(rule: str, is_bad: npt.NDArray[np.bool_]) -> None:

@@ -1,6 +1,6 @@
 """First come, first served."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import ClassVar
 
 from sim.interfaces import BatchPolicy, InstanceView
@@ -17,8 +17,6 @@ class FCFS(BatchPolicy):
 
     admits_in_arrival_order: ClassVar[bool] = True
 
-    def candidates(self, instance: InstanceView, now_s: float) -> Iterator[Request]:
-        """Yield the head of the queue as long as it is admitted."""
-        waiting = instance.waiting
-        while waiting:
-            yield next(iter(waiting.values()))
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
+        """The queue as it stands."""
+        return instance.waiting.values()

@@ -17,16 +17,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BATCHING_SOURCE = '''
 """Newest request first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from sim.interfaces import BatchPolicy, InstanceView
 from sim.request import Request
 
 
 class NewestFirst(BatchPolicy):
-    def candidates(self, instance: InstanceView, now_s: float) -> Iterator[Request]:
-        while instance.waiting:
-            yield list(instance.waiting.values())[-1]
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
+        return reversed(list(instance.waiting.values()))
 '''
 
 ROUTER_SOURCE = '''

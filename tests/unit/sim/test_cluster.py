@@ -61,8 +61,8 @@ def test_every_instance_has_a_policy_and_blocks_of_its_own() -> None:
     [
         ({"num_instances": 0}, "cluster.num_instances=0: must be at least 1"),
         ({"usable_blocks": 0}, "engine.num_gpu_blocks=1: must be at least 2"),
-        ({"view_delay_s": -1.0}, "must be >= 0"),
-        ({"publish_period_s": -0.1}, "must be >= 0"),
+        ({"view_delay_s": -1.0}, "must be finite and >= 0"),
+        ({"publish_period_s": -0.1}, "must be finite and >= 0"),
         ({"view_delay_s": 1.0, "publish_period_s": 1.0}, "cannot both be set"),
     ],
 )

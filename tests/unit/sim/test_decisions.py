@@ -60,3 +60,41 @@ def test_a_candidate_that_does_not_wait_is_an_error_that_names_the_policy(
 ) -> None:
     with pytest.raises(InvalidDecisionError, match=f"policy {policy.__name__}: Request.0, 4.3 tok"):
         run_engine(workload_of(STORY), batching=lambda _index: policy())
+
+
+class Nothing(BatchPolicy):
+    """Forgets to return."""
+
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
+        return None  # type: ignore[return-value]
+
+
+def test_no_answer_at_all_is_an_error_that_names_the_policy() -> None:
+    with pytest.raises(InvalidDecisionError, match=r"policy Nothing: .*returned None"):
+        run_engine(workload_of(STORY), batching=lambda _index: Nothing())
+
+
+class Picky(BatchPolicy):
+    """Never admits a long prompt."""
+
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
+        return [r for r in instance.waiting.values() if r.prompt_tokens < 10]
+
+
+def test_requests_that_a_policy_abandons_are_an_error_that_names_it() -> None:
+    asks = [Ask(0, 4, 3), Ask(0, 20, 1)]
+    with pytest.raises(InvalidDecisionError, match="policy Picky: left 1 requests waiting on idle"):
+        run_engine(workload_of(asks), batching=lambda _index: Picky(), check=False)
+
+
+class Generator(BatchPolicy):
+    """Walks through the queue while it is being admitted."""
+
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
+        yield from instance.waiting.values()
+
+
+def test_a_policy_may_iterate_over_the_queue_itself() -> None:
+    fcfs = run_engine(workload_of(STORY))
+    walked = run_engine(workload_of(STORY), batching=lambda _index: Generator())
+    assert walked.requests.finish_s.tolist() == fcfs.requests.finish_s.tolist()

@@ -1,6 +1,6 @@
 """Ctrl-C stops a run wherever it comes: the records are those of what was complete by then."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ class CtrlC(FCFS):
             if self.left < 0:
                 raise KeyboardInterrupt
 
-    def candidates(self, instance: InstanceView, now_s: float) -> Iterator[Request]:
+    def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
         self.count("candidates")
         return super().candidates(instance, now_s)
 

@@ -125,7 +125,7 @@ def test_10_sojourns_must_sum_to_the_integral_of_the_number_in_the_system(
 class Idler(FCFS):
     """Never lets anybody run."""
 
-    def candidates(self, instance: InstanceView, now_s: float) -> list[Request]:  # type: ignore[override]
+    def candidates(self, instance: InstanceView, now_s: float) -> list[Request]:
         return []
 
 
@@ -178,6 +178,14 @@ def test_10_records_that_differ_from_what_the_instances_counted_are_found() -> N
 
 
 def test_without_check_nothing_is_verified() -> None:
-    result = run_engine(workload_of(ASKS), batching=lambda _index: Idler(), check=False)
+    options: dict[str, Any] = {"batching": lambda _index: Idler(), "horizon_s": 9.0}
+    result = run_engine(workload_of(ASKS), check=False, **options)
     assert result.num_unfinished == len(ASKS)
     assert np.isnan(result.requests.admitted_s).all()
+    with pytest.raises(InvariantError, match="5"):
+        run_engine(workload_of(ASKS), check=True, **options)
+
+
+def test_a_step_that_takes_no_time_that_is_a_number_is_caught() -> None:
+    with pytest.raises(InvariantError, match="3"):
+        run_engine(workload_of(ASKS), cost=ConstantCost(float("nan")))

@@ -83,8 +83,8 @@ def test_without_macro_steps_every_step_is_a_run() -> None:
 def test_a_policy_that_decides_every_step_stops_macro_steps_while_anybody_waits() -> None:
     asks = [Ask(0, 4, 10), Ask(4.5, 4, 1)]
     eager = run_engine(workload_of(asks), seats=1, batching=lambda _index: EveryStep())
-    # The arrival finds no seat and does not cut the run that is under way.
-    assert run_lengths(eager) == [1, 9, 1]
+    # From the arrival on every step is planned on its own, although there is no seat for it.
+    assert run_lengths(eager) == [1, 4] + [1] * 6
     early = [Ask(0, 4, 10), Ask(0, 4, 3)]
     eager = run_engine(workload_of(early), seats=1, batching=lambda _index: EveryStep())
     assert run_lengths(eager) == [1] * 10 + [1, 2]

@@ -82,3 +82,35 @@ def test_an_empty_workload_is_valid() -> None:
 def test_labels_give_names_and_none_where_absent() -> None:
     labels = Labels(ints(1, -1, 0), ("gold", "free"))
     assert [labels.name_of(row) for row in range(3)] == ["free", None, "gold"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"session_id": ints(1, 2)}, "session_id: 2 rows, expected 3"),
+        ({"tenant": Labels(ints(0), ("a",))}, "tenant: 1 rows, expected 3"),
+        ({"path_offsets": ints(1, 1, 3, 3)}, "path_offsets must grow from 0 to 3"),
+        ({"path_offsets": ints(0, 2, 1, 3)}, "path_offsets must grow from 0 to 3"),
+        ({"path_nodes": ints(0, 0, 3)}, "path_nodes must be in 0 to 2"),
+        ({"path_nodes": ints(0, -1, 1)}, "path_nodes must be in 0 to 2"),
+        ({"path_nodes": ints(1, 0, 1)}, "request 0: path is no chain"),
+        ({"path_nodes": ints(0, 0, 2)}, "request 1: path is no chain"),
+        ({"output_node": ints(NO_NODE, 3, NO_NODE)}, "output_node must be in -1 to 2"),
+        ({"output_node": ints(2, NO_NODE, NO_NODE)}, "request 0: output_node must follow"),
+        (
+            {"output_tokens": ints(1, 3, 3)},
+            "request 1: output_node must hold exactly output_tokens",
+        ),
+    ],
+)
+def test_sharing_must_fit_the_tree(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        replace(good(), **change).validate()
+
+
+@pytest.mark.parametrize(("parent", "tokens"), [((-1, 0), (3, 0)), ((-2,), (3,))])
+def test_a_tree_has_no_empty_nodes_and_no_strange_parents(
+    parent: tuple[int, ...], tokens: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"node \d"):
+        PrefixTree.from_parents(ints(*parent), ints(*tokens))
