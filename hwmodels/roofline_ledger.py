@@ -1,16 +1,16 @@
 """Where the time and the bytes of an instance priced by the roofline went.
 
-On the hot path only counts are kept (steps per batch size, tokens of mixed steps, chunks); cost
-terms follow from them when somebody asks. Counts do not depend on how steps are grouped into runs.
+On the hot path only what was priced is noted, in packed rows; cost terms follow from them when
+somebody asks. They do not depend on how steps are grouped into runs.
 """
 
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
 from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
@@ -18,6 +18,10 @@ from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
 if TYPE_CHECKING:
     from hwmodels.roofline import RooflineCost, TokenCost
 
+IntArray = npt.NDArray[np.int64]
+
+_pack_decode = Struct("3q").pack
+_pack_mixed = Struct("4q").pack
 _pack_chunk = Struct("2q").pack
 
 
@@ -30,20 +34,17 @@ class RooflineLedger(CostLedger):
 
     def __init__(self, cost: "RooflineCost") -> None:
         self._cost = cost
-        self._decode_steps: dict[int, int] = {}
-        self._mixed_tokens = array("i")
-        self._mixed_sampled = array("i")
-        self._context_tokens = 0
-        self._chunks = array("q")
-        self._log_chunk = self._chunks.frombytes
+        self._decode_rows = array("q")
+        self._mixed_rows = array("q")
+        self._chunk_rows = array("q")
+        self._log_decode = self._decode_rows.frombytes
+        self._log_mixed = self._mixed_rows.frombytes
+        self._log_chunk = self._chunk_rows.frombytes
         self._prefill_s = 0.0
 
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
         """Enter decode-only steps."""
-        num_requests, steps = batch.num_requests, self._decode_steps
-        grown_tokens = num_requests * (num_steps * (num_steps - 1) // 2)
-        self._context_tokens += num_steps * batch.context_tokens + grown_tokens
-        steps[num_requests] = steps.get(num_requests, 0) + num_steps
+        self._log_decode(_pack_decode(batch.num_requests, num_steps, batch.context_tokens))
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Price and enter one step with prefill chunks, seconds."""
@@ -58,9 +59,7 @@ class RooflineLedger(CostLedger):
             memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
             prefill_s += compute_s if compute_s > memory_s else memory_s
         self._prefill_s += prefill_s
-        self._context_tokens += context_tokens
-        self._mixed_tokens.append(num_tokens)
-        self._mixed_sampled.append(num_sampled)
+        self._log_mixed(_pack_mixed(num_decodes, num_tokens, num_sampled, context_tokens))
         try:  # this is `cost.constant_s`, spelled out because it runs for every mixed step
             tokens_s = cost.layers_s[num_tokens] + cost.logits_s[num_sampled]
         except KeyError:
@@ -70,40 +69,44 @@ class RooflineLedger(CostLedger):
 
     def totals(self) -> CostTotals:
         """Cost terms so far; whole numbers exactly."""
-        cost = self._cost
-        totals = CostTotals()
-        new_tokens, prefix_tokens = np.array(self._chunks).reshape(-1, 2).T
-        prefill_tokens = int(new_tokens.sum())
-        prefill_pairs = int((new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2).sum())
-        decode_only = sum(count * steps for count, steps in self._decode_steps.items())
-        decode_tokens = decode_only + sum(self._mixed_tokens) - prefill_tokens
-        for counts in (self._decode_steps, Counter(self._mixed_tokens)):
-            _add_steps(totals, counts, (cost.layers_cost(n) for n in sorted(counts)))
-        for counts in (self._decode_steps, Counter(self._mixed_sampled)):
-            _add_steps(totals, counts, (cost.logits_cost(n) for n in sorted(counts)))
-        num_steps = sum(self._decode_steps.values()) + len(self._mixed_tokens)
-        totals.launch_s = num_steps * cost.overhead_s
-        totals.attention_decode_s = (
-            self._context_tokens * cost.context_token_s + decode_tokens * cost.new_token_s
-        )
+        cost, totals = self._cost, CostTotals()
+        batch, steps, contexts = _columns(self._decode_rows, 3)
+        decodes, tokens, sampled, mixed_contexts = _columns(self._mixed_rows, 4)
+        new_tokens, prefix_tokens = _columns(self._chunk_rows, 2)
+        once = np.ones_like(tokens)
+        _add_steps(totals, cost.layers_cost, np.append(batch, tokens), np.append(steps, once))
+        _add_steps(totals, cost.logits_cost, np.append(batch, sampled), np.append(steps, once))
+        grown = batch * (steps * (steps - 1) // 2)
+        read_tokens = int((steps * contexts + grown).sum()) + int(mixed_contexts.sum())
+        decode_tokens = int((batch * steps).sum()) + int(decodes.sum())
+        pairs = int((new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2).sum())
+        totals.launch_s = (int(steps.sum()) + len(tokens)) * cost.overhead_s
+        decode_s = read_tokens * cost.context_token_s + decode_tokens * cost.new_token_s
+        totals.attention_decode_s = decode_s
         totals.attention_prefill_s = self._prefill_s
-        pairs = self._context_tokens + prefill_pairs
-        totals.flops += pairs * cost.pair_flops
-        totals.hbm_bytes += (
-            self._context_tokens * cost.context_bytes
-            + decode_tokens * cost.new_token_bytes
-            + prefill_tokens * cost.chunk_token_bytes
-            + int(prefix_tokens.sum()) * cost.context_bytes
-        )
+        totals.flops += (read_tokens + pairs) * cost.pair_flops
+        totals.hbm_bytes += (read_tokens + int(prefix_tokens.sum())) * cost.context_bytes
+        totals.hbm_bytes += decode_tokens * cost.new_token_bytes
+        totals.hbm_bytes += int(new_tokens.sum()) * cost.chunk_token_bytes
         return totals
 
 
-def _add_steps(totals: CostTotals, counts: Mapping[int, int], costs: Iterable["TokenCost"]) -> None:
-    """Add `counts[n]` times the cost of n tokens, costs in order of n."""
-    for number, cost in zip(sorted(counts), costs, strict=True):
-        steps = counts[number]
-        totals.gemm_s += steps * cost.gemm_s
-        totals.small_ops_s += steps * cost.small_ops_s
-        totals.collective_s += steps * cost.collective_s
-        totals.flops += steps * cost.flops
-        totals.hbm_bytes += steps * cost.hbm_bytes
+def _columns(rows: "array[int]", width: int) -> IntArray:
+    """Packed rows as columns. Shape (width, rows)."""
+    return np.array(rows, dtype=np.int64).reshape(-1, width).T
+
+
+def _add_steps(
+    totals: CostTotals, cost_of: "Callable[[int], TokenCost]", sizes: IntArray, steps: IntArray
+) -> None:
+    """Add the cost of `steps[i]` steps of `sizes[i]` tokens, sizes in order."""
+    distinct, index = np.unique(sizes, return_inverse=True)
+    counts = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(counts, index, steps)
+    for size, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+        cost = cost_of(size)
+        totals.gemm_s += count * cost.gemm_s
+        totals.small_ops_s += count * cost.small_ops_s
+        totals.collective_s += count * cost.collective_s
+        totals.flops += count * cost.flops
+        totals.hbm_bytes += count * cost.hbm_bytes
