@@ -1,28 +1,30 @@
 """Where the time and the bytes of an instance priced by the roofline went.
 
 On the hot path only what was priced is noted, in packed rows; cost terms follow from them when
-somebody asks. They do not depend on how steps are grouped into runs.
+somebody asks. Sums do not depend on how steps are grouped into runs.
 """
 
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
-from sim.interfaces import CostLedger, DecodeBatchView, PrefillChunk
+from sim.interfaces import CostLedger, DecodeBatchView, FloatArray, PrefillChunk
 
 if TYPE_CHECKING:
     from hwmodels.roofline import RooflineCost, TokenCost
 
 IntArray = npt.NDArray[np.int64]
+Terms = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
 
-_pack_decode = Struct("3q").pack
-_pack_mixed = Struct("4q").pack
-_pack_chunk = Struct("2q").pack
+_RUN = Struct("6q")
+_CHUNK = Struct("2q")
+_pack_run, _pack_chunk = _RUN.pack, _CHUNK.pack
 
 
 class RooflineLedger(CostLedger):
@@ -34,61 +36,89 @@ class RooflineLedger(CostLedger):
 
     def __init__(self, cost: "RooflineCost") -> None:
         self._cost = cost
-        self._decode_rows = array("q")
-        self._mixed_rows = array("q")
-        self._chunk_rows = array("q")
-        self._log_decode = self._decode_rows.frombytes
-        self._log_mixed = self._mixed_rows.frombytes
-        self._log_chunk = self._chunk_rows.frombytes
-        self._prefill_s = 0.0
+        self._runs = array("q")  # steps, decodes, tokens, sampled, context tokens, chunks
+        self._chunks = array("q")  # new tokens, prefix tokens
+        self._log_run = self._runs.frombytes
+        self._log_chunk = self._chunks.frombytes
 
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
         """Enter decode-only steps."""
-        self._log_decode(_pack_decode(batch.num_requests, num_steps, batch.context_tokens))
+        size = batch.num_requests
+        self._log_run(_pack_run(num_steps, size, size, size, batch.context_tokens, 0))
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Price and enter one step with prefill chunks, seconds."""
-        cost, num_decodes, context_tokens = self._cost, batch.num_requests, batch.context_tokens
-        num_tokens = num_sampled = num_decodes
+        cost, decodes, context_tokens = self._cost, batch.num_requests, batch.context_tokens
+        tokens = sampled = decodes
         prefill_s = 0.0
         for new_tokens, prefix_tokens, is_last in chunks:
-            num_tokens += new_tokens
-            num_sampled += is_last
+            tokens += new_tokens
+            sampled += is_last
             self._log_chunk(_pack_chunk(new_tokens, prefix_tokens))
             compute_s = new_tokens * (2 * prefix_tokens + new_tokens + 1) * cost.half_pair_s
             memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
             prefill_s += compute_s if compute_s > memory_s else memory_s
-        self._prefill_s += prefill_s
-        self._log_mixed(_pack_mixed(num_decodes, num_tokens, num_sampled, context_tokens))
+        self._log_run(_pack_run(1, decodes, tokens, sampled, context_tokens, len(chunks)))
         try:  # this is `cost.constant_s`, spelled out because it runs for every mixed step
-            tokens_s = cost.layers_s[num_tokens] + cost.logits_s[num_sampled]
+            tokens_s = cost.layers_s[tokens] + cost.logits_s[sampled]
         except KeyError:
-            tokens_s = cost.tokens_s(num_tokens, num_sampled)
-        constant_s = cost.overhead_s + tokens_s + num_decodes * cost.new_token_s
+            tokens_s = cost.tokens_s(tokens, sampled)
+        constant_s = cost.overhead_s + tokens_s + decodes * cost.new_token_s
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
     def totals(self) -> CostTotals:
         """Cost terms so far; whole numbers exactly."""
-        cost, totals = self._cost, CostTotals()
-        batch, steps, contexts = _columns(self._decode_rows, 3)
-        decodes, tokens, sampled, mixed_contexts = _columns(self._mixed_rows, 4)
-        new_tokens, prefix_tokens = _columns(self._chunk_rows, 2)
-        once = np.ones_like(tokens)
-        _add_steps(totals, cost.layers_cost, np.append(batch, tokens), np.append(steps, once))
-        _add_steps(totals, cost.logits_cost, np.append(batch, sampled), np.append(steps, once))
-        grown = batch * (steps * (steps - 1) // 2)
-        read_tokens = int((steps * contexts + grown).sum()) + int(mixed_contexts.sum())
-        decode_tokens = int((batch * steps).sum()) + int(decodes.sum())
-        pairs = int((new_tokens * (2 * prefix_tokens + new_tokens + 1) // 2).sum())
-        totals.launch_s = (int(steps.sum()) + len(tokens)) * cost.overhead_s
-        decode_s = read_tokens * cost.context_token_s + decode_tokens * cost.new_token_s
-        totals.attention_decode_s = decode_s
-        totals.attention_prefill_s = self._prefill_s
-        totals.flops += (read_tokens + pairs) * cost.pair_flops
-        totals.hbm_bytes += (read_tokens + int(prefix_tokens.sum())) * cost.context_bytes
-        totals.hbm_bytes += decode_tokens * cost.new_token_bytes
-        totals.hbm_bytes += int(new_tokens.sum()) * cost.chunk_token_bytes
+        totals = CostTotals()
+        for name, values in self._terms().items():
+            setattr(totals, name, values.sum().item())
         return totals
+
+    def run_costs(self) -> FloatArray:
+        """Cost terms of every entry. Shape (entries, fields of `CostTotals`)."""
+        terms = self._terms()
+        none = np.zeros(len(self._runs) // 6)
+        columns = [terms.get(item.name, none) for item in fields(CostTotals)]
+        return np.column_stack(columns).astype(np.float64)
+
+    def _terms(self) -> Terms:
+        """Cost terms of every entry, by the names of `CostTotals`. Shape (entries,) each."""
+        cost = self._cost
+        steps, decodes, tokens, sampled, contexts, num_chunks = _columns(self._runs, 6)
+        layers = _lookup(cost.layers_cost, tokens)
+        logits = _lookup(cost.logits_cost, sampled)
+        prefill_s, pairs, prefill_bytes = self._prefill(num_chunks)
+        read_tokens = steps * contexts + decodes * (steps * (steps - 1) // 2)
+        new_tokens = steps * decodes
+        read_s = read_tokens * cost.context_token_s
+        return {
+            "gemm_s": steps * (layers["gemm_s"] + logits["gemm_s"]),
+            "attention_decode_s": read_s + new_tokens * cost.new_token_s,
+            "attention_prefill_s": prefill_s,
+            "collective_s": steps * (layers["collective_s"] + logits["collective_s"]),
+            "small_ops_s": steps * layers["small_ops_s"],
+            "launch_s": steps * cost.overhead_s,
+            "flops": steps * (layers["flops"] + logits["flops"])
+            + (read_tokens + pairs) * cost.pair_flops,
+            "hbm_bytes": steps * (layers["hbm_bytes"] + logits["hbm_bytes"])
+            + read_tokens * cost.context_bytes
+            + new_tokens * cost.new_token_bytes
+            + prefill_bytes,
+        }
+
+    def _prefill(self, num_chunks: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
+        """Prefill attention of every entry: (seconds, pairs, bytes). Shape (entries,) each."""
+        cost = self._cost
+        new_tokens, prefix_tokens = _columns(self._chunks, 2)
+        rows = np.repeat(np.arange(len(num_chunks)), num_chunks)
+        products = new_tokens * (2 * prefix_tokens + new_tokens + 1)
+        memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
+        seconds = np.zeros(len(num_chunks))
+        np.add.at(seconds, rows, np.maximum(products * cost.half_pair_s, memory_s))
+        pairs, moved = np.zeros_like(num_chunks), np.zeros_like(num_chunks)
+        np.add.at(pairs, rows, products // 2)
+        own_bytes = new_tokens * cost.chunk_token_bytes
+        np.add.at(moved, rows, own_bytes + prefix_tokens * cost.context_bytes)
+        return seconds, pairs, moved
 
 
 def _columns(rows: "array[int]", width: int) -> IntArray:
@@ -96,17 +126,9 @@ def _columns(rows: "array[int]", width: int) -> IntArray:
     return np.array(rows, dtype=np.int64).reshape(-1, width).T
 
 
-def _add_steps(
-    totals: CostTotals, cost_of: "Callable[[int], TokenCost]", sizes: IntArray, steps: IntArray
-) -> None:
-    """Add the cost of `steps[i]` steps of `sizes[i]` tokens, sizes in order."""
+def _lookup(cost_of: "Callable[[int], TokenCost]", sizes: IntArray) -> dict[str, npt.NDArray[Any]]:
+    """Costs of steps of `sizes` tokens, by term. Shape (sizes,) each."""
     distinct, index = np.unique(sizes, return_inverse=True)
-    counts = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(counts, index, steps)
-    for size, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-        cost = cost_of(size)
-        totals.gemm_s += count * cost.gemm_s
-        totals.small_ops_s += count * cost.small_ops_s
-        totals.collective_s += count * cost.collective_s
-        totals.flops += count * cost.flops
-        totals.hbm_bytes += count * cost.hbm_bytes
+    costs = [cost_of(size) for size in distinct.tolist()]
+    names = ("gemm_s", "small_ops_s", "collective_s", "flops", "hbm_bytes")
+    return {name: np.array([getattr(cost, name) for cost in costs])[index] for name in names}

@@ -37,7 +37,7 @@ class ClusterSpec:
         max_model_len: longest prompt plus output, tokens; None does not enforce one.
         view_delay_s: age of the router's view, seconds.
         publish_period_s: period at which the router's view is published, 0 for live, seconds.
-        record_costs: keep the cost terms of every run of steps.
+        record_costs: hand back the cost terms of every run of steps.
         check: verify the invariants while the simulation runs.
     """
 
@@ -153,7 +153,6 @@ class Cluster:
             log=self.log,
             macro_steps=spec.macro_steps,
             stale_view=self.stale_view,
-            record_costs=spec.record_costs,
         )
 
     def _on_arrival(self, _key: int) -> None:

@@ -28,3 +28,7 @@ class CostTotals:
         """Add another set of totals to this one."""
         for item in fields(self):
             setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+
+
+COST_COLUMNS = tuple(item.name for item in fields(CostTotals))
+"""Names of the cost terms, in order."""

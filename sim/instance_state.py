@@ -7,9 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from sim.cost_recorder import CostRecorder
 from sim.decode_batch import DecodeBatch
-from sim.interfaces import BatchPolicy, CostLedger, CostModel
+from sim.interfaces import BatchPolicy, CostModel
 from sim.kv_cache import KvCache
 from sim.loads import Loads, StaleView
 from sim.policy_hooks import PolicyHooks
@@ -39,7 +38,6 @@ class InstanceState:
         log: columns over requests.
         macro_steps: False plans every step on its own (the plain reference path).
         stale_view: told of counter changes, or None.
-        record_costs: keep the cost terms of every run.
 
     Attributes:
         waiting: waiting requests by id, in queue order.
@@ -98,14 +96,13 @@ class InstanceState:
         log: RequestLog,
         macro_steps: bool = True,
         stale_view: StaleView | None = None,
-        record_costs: bool = False,
     ) -> None:
         self.instance_id = instance_id
         self.rules = rules
         self.lag = rules.lag
         self.policy = policy
         self.cost = cost
-        self.ledger: CostLedger = CostRecorder(cost) if record_costs else cost.open_ledger()
+        self.ledger = cost.open_ledger()
         self.kv = kv
         self.batch = batch
         self.loads = loads

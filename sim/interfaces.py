@@ -117,6 +117,10 @@ class CostLedger(Protocol):
     def totals(self) -> "CostTotals":
         """Sums so far."""
 
+    @abstractmethod
+    def run_costs(self) -> FloatArray:
+        """Cost terms of every entry in order. Shape (entries, fields of `CostTotals`)."""
+
 
 class CostModel(Protocol):
     """Prices the steps of one instance. Stateless towards the engine: same input, same price.

@@ -86,7 +86,7 @@ class InstanceRecords:
         busy_from_step: steps done when the instance left idleness. Shape (periods,).
         busy_from_s: time at which it did, seconds. Shape (periods,).
         costs: sums of the cost terms.
-        run_costs: terms per run, columns as in `sim.cost_recorder.COST_COLUMNS`, where recorded.
+        run_costs: terms per run, columns as in `sim.cost_totals.COST_COLUMNS`, where recorded.
     """
 
     step_end_s: FloatArray

@@ -8,7 +8,6 @@ import numpy.typing as npt
 from sim.arrivals import requests_of
 from sim.checked_instance import CheckedInstance
 from sim.cluster import Cluster, ClusterSpec
-from sim.cost_recorder import CostRecorder
 from sim.errors import InvalidDecisionError
 from sim.garbage import rare_collections
 from sim.instance import Instance
@@ -69,7 +68,10 @@ def simulate(
     result = SimulationResult(
         workload=workload,
         requests=_request_records(log, cluster.instances),
-        instances=tuple(map(_instance_records, cluster.instances, ended)),
+        instances=tuple(
+            _instance_records(instance, num_steps, spec.record_costs)
+            for instance, num_steps in zip(cluster.instances, ended, strict=True)
+        ),
         num_gpu_blocks=spec.num_gpu_blocks,
         block_tokens=spec.block_tokens,
         end_s=end_s,
@@ -157,7 +159,7 @@ def _times_of(
     return times
 
 
-def _instance_records(instance: Instance, num_steps: int) -> InstanceRecords:
+def _instance_records(instance: Instance, num_steps: int, with_costs: bool) -> InstanceRecords:
     """Records of an instance up to its step `num_steps`, the last one that ended."""
     rows = np.array(instance.run_log.rows).reshape(-1, len(RUN_COLUMNS))
     first, length = RUN_COLUMNS.index("first_step"), RUN_COLUMNS.index("num_steps")
@@ -171,5 +173,5 @@ def _instance_records(instance: Instance, num_steps: int) -> InstanceRecords:
         busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
         busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),
         costs=ledger.totals(),
-        run_costs=ledger.table()[: len(rows)] if isinstance(ledger, CostRecorder) else None,
+        run_costs=ledger.run_costs()[: len(rows)] if with_costs else None,
     )

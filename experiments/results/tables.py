@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.results.atomic import write_atomically
-from sim.cost_recorder import COST_COLUMNS
+from sim.cost_totals import COST_COLUMNS
 from sim.recorder import RUN_COLUMNS
 from sim.records import InstanceRecords, SimulationResult
 from sim.workload import Labels

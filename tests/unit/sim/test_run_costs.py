@@ -8,7 +8,7 @@ import pytest
 from hwmodels.device import load_profile
 from hwmodels.model_catalogue import load_model
 from hwmodels.roofline import RooflineCost
-from sim.cost_recorder import COST_COLUMNS
+from sim.cost_totals import COST_COLUMNS
 from tests.engine_runs import run_engine
 from tests.twin.workloads import random_workload
 
