@@ -4,7 +4,6 @@ On the hot path only what was priced is noted, in packed rows; cost terms follow
 somebody asks. Sums do not depend on how steps are grouped into runs.
 """
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from struct import Struct
@@ -22,9 +21,18 @@ if TYPE_CHECKING:
 IntArray = npt.NDArray[np.int64]
 Terms = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
 
-_RUN = Struct("6q")
-_CHUNK = Struct("2q")
-_pack_run, _pack_chunk = _RUN.pack, _CHUNK.pack
+_RUN_DTYPE = np.dtype(
+    [
+        ("steps", "<i4"),
+        ("decodes", "<i4"),
+        ("tokens", "<i8"),
+        ("sampled", "<i4"),
+        ("context_tokens", "<i8"),
+        ("chunks", "<i4"),
+    ]
+)
+_CHUNK_DTYPE = np.dtype([("new_tokens", "<i4"), ("prefix_tokens", "<i4")])
+_pack_run, _pack_chunk = Struct("<iiqiqi").pack, Struct("<ii").pack
 
 
 class RooflineLedger(CostLedger):
@@ -36,10 +44,8 @@ class RooflineLedger(CostLedger):
 
     def __init__(self, cost: "RooflineCost") -> None:
         self._cost = cost
-        self._runs = array("q")  # steps, decodes, tokens, sampled, context tokens, chunks
-        self._chunks = array("q")  # new tokens, prefix tokens
-        self._log_run = self._runs.frombytes
-        self._log_chunk = self._chunks.frombytes
+        self._runs, self._chunks = bytearray(), bytearray()
+        self._log_run, self._log_chunk = self._runs.extend, self._chunks.extend
 
     def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
         """Enter decode-only steps."""
@@ -76,14 +82,14 @@ class RooflineLedger(CostLedger):
     def run_costs(self) -> FloatArray:
         """Cost terms of every entry. Shape (entries, fields of `CostTotals`)."""
         terms = self._terms()
-        none = np.zeros(len(self._runs) // 6)
+        none = np.zeros(len(self._runs) // _RUN_DTYPE.itemsize)
         columns = [terms.get(item.name, none) for item in fields(CostTotals)]
         return np.column_stack(columns).astype(np.float64)
 
     def _terms(self) -> Terms:
         """Cost terms of every entry, by the names of `CostTotals`. Shape (entries,) each."""
         cost = self._cost
-        steps, decodes, tokens, sampled, contexts, num_chunks = _columns(self._runs, 6)
+        steps, decodes, tokens, sampled, contexts, num_chunks = _columns(self._runs, _RUN_DTYPE)
         layers = _lookup(cost.layers_cost, tokens)
         logits = _lookup(cost.logits_cost, sampled)
         prefill_s, pairs, prefill_bytes = self._prefill(num_chunks)
@@ -108,7 +114,7 @@ class RooflineLedger(CostLedger):
     def _prefill(self, num_chunks: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
         """Prefill attention of every entry: (seconds, pairs, bytes). Shape (entries,) each."""
         cost = self._cost
-        new_tokens, prefix_tokens = _columns(self._chunks, 2)
+        new_tokens, prefix_tokens = _columns(self._chunks, _CHUNK_DTYPE)
         rows = np.repeat(np.arange(len(num_chunks)), num_chunks)
         products = new_tokens * (2 * prefix_tokens + new_tokens + 1)
         memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
@@ -121,9 +127,10 @@ class RooflineLedger(CostLedger):
         return seconds, pairs, moved
 
 
-def _columns(rows: "array[int]", width: int) -> IntArray:
-    """Packed rows as columns. Shape (width, rows)."""
-    return np.array(rows, dtype=np.int64).reshape(-1, width).T
+def _columns(rows: bytearray, dtype: np.dtype[np.void]) -> list[IntArray]:
+    """Packed rows as columns. Shape (rows,) each."""
+    table = np.frombuffer(bytes(rows), dtype=dtype)
+    return [table[name].astype(np.int64) for name in dtype.names or ()]
 
 
 def _lookup(cost_of: "Callable[[int], TokenCost]", sizes: IntArray) -> dict[str, npt.NDArray[Any]]:

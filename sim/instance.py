@@ -54,7 +54,7 @@ class Instance(InstanceState):
         self._write_run_ends = self.cost.write_run_ends
         self._mixed_step_s = self.ledger.mixed_step_s
         self._add_decode = self.ledger.add_decode
-        self._log_run = self.run_log.rows.frombytes
+        self._log_run = self.run_log.rows.extend
         self._calls = self._clock.queue
         self._next_key = self._clock.keys
         has_view = self._stale_view is not None

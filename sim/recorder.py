@@ -23,19 +23,25 @@ its prompt exceeds `max_model_len`."""
 REPORT_EVERY = 512
 """Requests between two progress reports."""
 
-RUN_COLUMNS = (
-    "first_step",
-    "num_steps",
-    "num_decodes",
-    "num_prefills",
-    "prefill_tokens",
-    "context_tokens",
-    "num_waiting",
-    "used_blocks",
+RUN_DTYPE = np.dtype(
+    [
+        ("first_step", "<i8"),
+        ("num_steps", "<i4"),
+        ("num_decodes", "<i4"),
+        ("num_prefills", "<i4"),
+        ("prefill_tokens", "<i8"),
+        ("context_tokens", "<i8"),
+        ("num_waiting", "<i4"),
+        ("used_blocks", "<i4"),
+    ]
 )
-"""Columns of the run table: step count before the run, its steps, requests that decode and prefill
-in each, prefill tokens, KV tokens read by the first step, waiting requests, blocks held."""
+"""One row per run of equal steps: step count before the run, its steps, requests that decode and
+prefill in each, prefill tokens, KV tokens read by the first step, waiting requests, blocks held."""
 
+RUN_COLUMNS: tuple[str, ...] = RUN_DTYPE.names or ()
+
+pack_run = Struct("<qiiiqqii").pack
+"""Makes the bytes of one row of the run table (much faster than extending an array)."""
 
 REQUEST_DTYPE = np.dtype(
     [
@@ -117,15 +123,12 @@ class RequestLog:
 
 _write_row = _ROW.pack_into
 
-pack_run = Struct(f"{len(RUN_COLUMNS)}q").pack
-"""Makes the bytes of one row of the run table (much faster than extending an array)."""
-
 
 class RunLog:
     """What an instance did, run by run.
 
     Attributes:
-        rows: one row per run of steps, columns as in `RUN_COLUMNS`, flat.
+        rows: bytes of one `RUN_DTYPE` row per run of steps.
         busy_from_step: steps done when the instance left idleness, one entry each time.
         busy_from_s: time at which it did, seconds.
     """
@@ -133,6 +136,10 @@ class RunLog:
     __slots__ = ("busy_from_s", "busy_from_step", "rows")
 
     def __init__(self) -> None:
-        self.rows = array("q")
+        self.rows = bytearray()
         self.busy_from_step = array("q")
         self.busy_from_s = array("d")
+
+    def table(self) -> npt.NDArray[np.void]:
+        """The rows, as a structured array that shares their memory."""
+        return np.frombuffer(self.rows, dtype=RUN_DTYPE)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
-from sim.recorder import COMPLETED, REJECTED, RUN_COLUMNS, UNFINISHED
+from sim.recorder import COMPLETED, REJECTED, UNFINISHED
 from sim.workload import Workload
 
 FloatArray = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ class InstanceRecords:
 
     Attributes:
         step_end_s: end time of each step. Shape (steps,).
-        runs: one row per run of equal steps, columns as in `sim.recorder.RUN_COLUMNS`.
+        runs: one row per run of equal steps, see `sim.recorder.RUN_DTYPE`. Shape (runs,).
         busy_from_step: steps done when the instance left idleness. Shape (periods,).
         busy_from_s: time at which it did, seconds. Shape (periods,).
         costs: sums of the cost terms.
@@ -90,7 +90,7 @@ class InstanceRecords:
     """
 
     step_end_s: FloatArray
-    runs: IntArray
+    runs: npt.NDArray[np.void]
     busy_from_step: IntArray
     busy_from_s: FloatArray
     costs: CostTotals
@@ -106,8 +106,9 @@ class InstanceRecords:
         return start
 
     def run_column(self, name: str) -> IntArray:
-        """A column of the run table, see `sim.recorder.RUN_COLUMNS`."""
-        return self.runs[:, RUN_COLUMNS.index(name)]
+        """A column of the run table, see `sim.recorder.RUN_DTYPE`. Shape (runs,)."""
+        column: IntArray = self.runs[name].astype(np.int64)
+        return column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

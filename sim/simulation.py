@@ -12,7 +12,7 @@ from sim.errors import InvalidDecisionError
 from sim.garbage import rare_collections
 from sim.instance import Instance
 from sim.invariants import check_littles_law, check_result
-from sim.recorder import COMPLETED, RUN_COLUMNS, UNFINISHED, RequestLog
+from sim.recorder import COMPLETED, UNFINISHED, RequestLog
 from sim.records import InstanceRecords, RequestRecords, SimulationResult
 from sim.request import DECODING, Request
 from sim.step_clock import StepClock
@@ -161,11 +161,11 @@ def _times_of(
 
 def _instance_records(instance: Instance, num_steps: int, with_costs: bool) -> InstanceRecords:
     """Records of an instance up to its step `num_steps`, the last one that ended."""
-    rows = np.array(instance.run_log.rows).reshape(-1, len(RUN_COLUMNS))
-    first, length = RUN_COLUMNS.index("first_step"), RUN_COLUMNS.index("num_steps")
-    rows = rows[rows[:, first] < num_steps]
-    if len(rows):
-        rows[-1, length] = min(rows[-1, length], num_steps - rows[-1, first])
+    rows = instance.run_log.table()
+    rows = rows[: np.searchsorted(rows["first_step"], num_steps)]
+    if len(rows) and rows[-1]["first_step"] + rows[-1]["num_steps"] > num_steps:
+        rows = rows.copy()
+        rows[-1]["num_steps"] = num_steps - rows[-1]["first_step"]
     ledger = instance.ledger
     return InstanceRecords(
         step_end_s=instance.step_ends.times[:num_steps],
