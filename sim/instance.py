@@ -121,7 +121,7 @@ class Instance(InstanceState):
         """Commit the run that ended, plan and price the next one, and sleep until it ends.
 
         One pass with synchronous scheduling. With a lag, passes go on until enough steps are in
-        flight. Kept in one piece, and free of calls, because it runs for every run.
+        flight. Kept in one piece, with few calls, because it runs for every run.
         """
         if key != self._wake_key:
             return

@@ -11,6 +11,7 @@ from sim.cluster import Cluster, ClusterSpec
 from sim.errors import InvalidDecisionError
 from sim.garbage import rare_collections
 from sim.instance import Instance
+from sim.interrupts import stop_on_interrupt
 from sim.invariants import check_littles_law, check_result
 from sim.recorder import COMPLETED, UNFINISHED, RequestLog
 from sim.records import InstanceRecords, RequestRecords, SimulationResult
@@ -55,7 +56,7 @@ def simulate(
     cluster = Cluster(spec, clock, requests, workload.tree, log)
     is_interrupted = False
     try:
-        with rare_collections():
+        with rare_collections(), stop_on_interrupt(clock):
             clock.run_calls(horizon_s)
     except KeyboardInterrupt:
         is_interrupted = True

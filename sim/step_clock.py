@@ -12,7 +12,7 @@ from typing import Any
 
 import simpy
 
-ARRIVAL, TRANSFER, STEP_END, IDLE_WAKE = range(4)
+STOP, ARRIVAL, TRANSFER, STEP_END, IDLE_WAKE = range(-1, 4)
 """Order at equal time. An idle instance plans after all arrivals of that instant."""
 
 Receiver = Callable[[int], None]
@@ -53,3 +53,11 @@ class StepClock(simpy.Environment):
                 heappop(queue)
                 self._now = time_s
                 receiver(key)
+
+    def stop(self) -> None:
+        """Make `run_calls` raise KeyboardInterrupt before the next call (from a signal handler)."""
+        self.call_at(self._now, STOP, _interrupt)
+
+
+def _interrupt(_key: int) -> None:
+    raise KeyboardInterrupt
