@@ -120,6 +120,7 @@ class Cluster:
         self.loads.kv_tokens_at = lambda i, time_s: self.instances[i].kv_tokens_at(time_s)
         self._view = self.loads if self.stale_view is None else self.stale_view
         self._route = spec.router.route
+        self._receiver = self._on_arrival
         # The last token's KV is never written.
         self._max_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens + 1
         self._has_gates = (
@@ -171,7 +172,7 @@ class Cluster:
                 break
         self._next = request
         if request is not None:
-            self.clock.call_at(request.arrival_s, ARRIVAL, self._on_arrival)
+            self.clock.call_at(request.arrival_s, ARRIVAL, self._receiver)
 
     def _dispatch(self, request: Request, now_s: float) -> None:
         choice = self._route(request, self._view, now_s)

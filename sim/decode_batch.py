@@ -91,8 +91,8 @@ class DecodeBatch:
     def pop_finished(self) -> list[Request]:
         """Requests whose last token the planned steps produce, in running order; they leave."""
         finished: list[Request] = []
-        heap = self.finishes
-        while heap and heap[0][0] <= self.step:
+        heap, step = self.finishes, self.step
+        while heap and heap[0][0] <= step:
             _, admission_index, request = heappop(heap)
             if request.admission_index == admission_index and request.phase == DECODING:
                 self.leave(request)

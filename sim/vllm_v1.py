@@ -6,7 +6,6 @@ and `long_prefill_token_threshold` 0 (its default).
 Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim.errors import ConfigError, InvalidDecisionError
@@ -154,11 +153,14 @@ class VllmV1:
 
         Requests leave the queue when the policy is done, so that it may iterate over the queue.
         """
-        kv, waiting = instance.kv, instance.waiting
+        kv, waiting, policy = instance.kv, instance.waiting, instance.policy
         block_tokens = kv.block_tokens
         admitted: list[int] = []
         blocked = None
-        for request in self._candidates(instance, now_s):
+        candidates = policy.candidates(instance, now_s)
+        if candidates is None:
+            raise InvalidDecisionError(type(policy).__name__, "candidates() returned None")
+        for request in candidates:
             if request.phase != WAITING:
                 raise _not_waiting(instance, request)
             total = request.prompt_tokens + request.generated_tokens
@@ -188,19 +190,16 @@ class VllmV1:
                 raise _not_waiting(instance, instance.running[request_id])
         return blocked
 
-    def _candidates(self, instance: Instance, now_s: float) -> Iterable[Request]:
-        policy = instance.policy
-        found = policy.candidates(instance, now_s)
-        if found is None:
-            raise InvalidDecisionError(type(policy).__name__, "candidates() returned None")
-        return found
-
     # -- macro-stepping --------------------------------------------------------------------------
 
     def _steps_until_change(self, instance: Instance, blocked: _BlockedHead | None) -> int:
         """Decode steps for which planning anew would change nothing."""
         batch, kv = instance.batch, instance.kv
-        steps = batch.steps_to_first_finish()
+        finish_step, admission_index, request = batch.finishes[0]
+        if request.admission_index == admission_index and request.phase == DECODING:
+            steps = finish_step - batch.step
+        else:  # preempted since
+            steps = batch.steps_to_first_finish()
         if steps > MAX_RUN_STEPS:
             steps = MAX_RUN_STEPS
         cycles = steps // kv.block_tokens + 1
