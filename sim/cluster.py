@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from sim.checked_instance import CheckedInstance
 from sim.decode_batch import DecodeBatch
 from sim.engine_rules import EngineRules
@@ -16,6 +18,10 @@ from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
 from sim.request import Request
 from sim.running_tree import RunningPrefixTree
 from sim.step_clock import ARRIVAL, StepClock
+
+MAX_INSTANCES = 65_536
+MAX_BLOCK_TOKENS = 65_536
+"""Bounds that no real cluster comes near; beyond them memory runs out without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +70,19 @@ class ClusterSpec:
         Raises:
             ConfigError: names the value and what is allowed.
         """
-        if self.num_instances < 1:
-            raise ConfigError(f"cluster.num_instances={self.num_instances}: must be at least 1")
+        if not 1 <= self.num_instances <= MAX_INSTANCES:
+            raise ConfigError(
+                f"cluster.num_instances={self.num_instances}: must be 1 to {MAX_INSTANCES:,}"
+            )
         if self.num_gpu_blocks < 2:
             raise ConfigError(
                 f"engine.num_gpu_blocks={self.num_gpu_blocks}: must be at least 2 "
                 "(one block is the null block)"
             )
-        if self.block_tokens < 1:
-            raise ConfigError(f"engine.block_tokens={self.block_tokens}: must be at least 1")
+        if not 1 <= self.block_tokens <= MAX_BLOCK_TOKENS:
+            raise ConfigError(
+                f"engine.block_tokens={self.block_tokens}: must be 1 to {MAX_BLOCK_TOKENS:,}"
+            )
         if self.max_model_len is not None and self.max_model_len < 1:
             raise ConfigError(f"engine.max_model_len={self.max_model_len}: must be at least 1")
         for name in ("view_delay_s", "publish_period_s"):
@@ -199,7 +209,7 @@ class Cluster:
         if spec.max_model_len is not None and request.prompt_tokens >= spec.max_model_len:
             self.log.reject(request.request_id, OVER_MODEL_LEN)
             return False
-        if spec.admission is not None and not spec.admission.admit(request, now_s):
+        if spec.admission is not None and not self._is_admitted(spec.admission, request, now_s):
             self.log.reject(request.request_id, REFUSED)
             return False
         if not spec.prefix_caching:
@@ -207,3 +217,11 @@ class Cluster:
         if self.stale_view is not None:
             self.stale_view.refresh(now_s)
         return True
+
+    def _is_admitted(self, policy: AdmissionPolicy, request: Request, now_s: float) -> bool:
+        answer = policy.admit(request, now_s)
+        if not isinstance(answer, bool | np.bool_):
+            raise InvalidDecisionError(
+                type(policy).__name__, f"answered {answer!r}, allowed are True and False"
+            )
+        return bool(answer)

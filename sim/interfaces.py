@@ -284,6 +284,9 @@ class ClusterView(Protocol):
 class Router(Protocol):
     """Picks the instance for an arriving request."""
 
+    looks_at_cluster: ClassVar[bool] = True
+    """False if the choice never depends on the view: then its staleness cannot matter."""
+
     @abstractmethod
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance id in [0, cluster.num_instances). Must not change request or view."""
@@ -294,13 +297,13 @@ class AdmissionPolicy(Protocol):
 
     @abstractmethod
     def admit(self, request: Request, now_s: float) -> bool:
-        """Whether the request may enter."""
+        """Whether the request may enter; True or False, nothing else."""
 
 
 class EvictionPolicy(Protocol):
     """Orders the blocks that nobody holds: the smallest key is evicted first."""
 
-    is_release_order: bool
+    is_release_order: bool = False
     """True if keys grow with every release (LRU): then blocks are appended without asking."""
 
     @abstractmethod

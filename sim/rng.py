@@ -8,6 +8,8 @@ import hashlib
 
 import numpy as np
 
+from sim.errors import ConfigError
+
 
 def stream(seed: int, name: str) -> np.random.Generator:
     """Generator of the stream `name` under the run's `seed`.
@@ -15,7 +17,12 @@ def stream(seed: int, name: str) -> np.random.Generator:
     Args:
         seed: the run's seed, any non-negative integer.
         name: dotted name of the consumer, for example ``"trace.arrivals"``.
+
+    Raises:
+        ConfigError: the seed is negative.
     """
+    if seed < 0:
+        raise ConfigError(f"seed={seed} of {name}: must be a non-negative integer")
     digest = hashlib.sha256(name.encode()).digest()
     words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]
     return np.random.default_rng(np.random.SeedSequence([seed, *words]))

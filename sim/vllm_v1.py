@@ -6,6 +6,7 @@ and `long_prefill_token_threshold` 0 (its default).
 Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim.errors import ConfigError, InvalidDecisionError
@@ -158,10 +159,12 @@ class VllmV1:
         admitted: list[int] = []
         blocked = None
         candidates = policy.candidates(instance, now_s)
-        if candidates is None:
-            raise InvalidDecisionError(type(policy).__name__, "candidates() returned None")
+        if not isinstance(candidates, Iterable):
+            raise InvalidDecisionError(
+                type(policy).__name__, f"candidates() returned {candidates!r}, not requests"
+            )
         for request in candidates:
-            if request.phase != WAITING:
+            if not isinstance(request, Request) or request.phase != WAITING:
                 raise _not_waiting(instance, request)
             total = request.prompt_tokens + request.generated_tokens
             hits: list[Hit] = []

@@ -1,5 +1,7 @@
 """A uniformly random instance."""
 
+from typing import ClassVar
+
 from sim.interfaces import ClusterView, Router
 from sim.request import Request
 from sim.rng import stream
@@ -17,6 +19,8 @@ class Random(Router):
     Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10),
     2001 (the case of one choice).
     """
+
+    looks_at_cluster: ClassVar[bool] = False
 
     def __init__(self, seed: int = 0) -> None:
         self._rng = stream(seed, "routing.random")

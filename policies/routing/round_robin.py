@@ -1,5 +1,7 @@
 """Every instance in turn."""
 
+from typing import ClassVar
+
 from sim.interfaces import ClusterView, Router
 from sim.request import Request
 
@@ -9,6 +11,8 @@ class RoundRobin(Router):
 
     Source: the default of most load balancers; Vidur `round_robin`. Looks at no load.
     """
+
+    looks_at_cluster: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._next = 0

@@ -8,6 +8,9 @@ from sim.request import Request
 WAITING_WEIGHT = 4
 """Score of a waiting request; a running one scores 1. Source: vLLM v1 `core_client.py`."""
 
+MAX_CLIENTS = 65_536
+"""API server processes at most; each keeps counts of its own."""
+
 
 class VllmDp(Router):
     """argmin_i (4 * waiting_i + running_i) over counts that a coordinator publishes.
@@ -24,18 +27,18 @@ class VllmDp(Router):
     changed. Newer versions also advance the scan start with every request.
 
     Args:
-        num_clients: API server processes, at least 1.
+        num_clients: API server processes, 1 to `MAX_CLIENTS`.
 
     Raises:
-        ConfigError: num_clients is below 1.
+        ConfigError: num_clients is out of range.
 
     Source: vLLM v1 `core_client.py` (DPLBAsyncMPClient.get_core_engine_for_request) and
     `coordinator.py` (100 ms), v0.10.
     """
 
     def __init__(self, num_clients: int = 1) -> None:
-        if num_clients < 1:
-            raise ConfigError(f"routing.num_clients={num_clients}: must be at least 1")
+        if not 1 <= num_clients <= MAX_CLIENTS:
+            raise ConfigError(f"routing.num_clients={num_clients}: must be 1 to {MAX_CLIENTS:,}")
         self._num_clients = num_clients
         self._scores: list[list[int]] = [[] for _ in range(num_clients)]
         self._versions = [-1] * num_clients

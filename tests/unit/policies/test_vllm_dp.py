@@ -116,5 +116,5 @@ def test_without_publication_the_last_of_them_finds_the_idle_instance() -> None:
 
 
 def test_fewer_than_one_client_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"routing\.num_clients=0: must be at least 1"):
+    with pytest.raises(ConfigError, match=r"routing\.num_clients=0: must be 1 to 65,536"):
         VllmDp(num_clients=0)

@@ -59,7 +59,9 @@ def test_every_instance_has_a_policy_and_blocks_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_instances": 0}, "cluster.num_instances=0: must be at least 1"),
+        ({"num_instances": 0}, "cluster.num_instances=0: must be 1 to 65,536"),
+        ({"num_instances": 10**20}, "cluster.num_instances=10+: must be 1 to 65,536"),
+        ({"block_tokens": 10**12}, "engine.block_tokens=10+: must be 1 to 65,536"),
         ({"usable_blocks": 0}, "engine.num_gpu_blocks=1: must be at least 2"),
         ({"view_delay_s": -1.0}, "must be finite and >= 0"),
         ({"publish_period_s": -0.1}, "must be finite and >= 0"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim.errors import InvalidDecisionError
-from sim.interfaces import BatchPolicy, ClusterView, InstanceView, Router
+from sim.interfaces import AdmissionPolicy, BatchPolicy, ClusterView, InstanceView, Router
 from sim.request import Request
 from tests.engine_runs import run_engine
 from tests.twin.stories import Ask, workload_of
@@ -62,16 +62,51 @@ def test_a_candidate_that_does_not_wait_is_an_error_that_names_the_policy(
         run_engine(workload_of(STORY), batching=lambda _index: policy())
 
 
-class Nothing(BatchPolicy):
-    """Forgets to return."""
+class Answers(BatchPolicy):
+    """Answers what it was told to."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
 
     def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
-        return None  # type: ignore[return-value]
+        return self.answer  # type: ignore[return-value]
 
 
-def test_no_answer_at_all_is_an_error_that_names_the_policy() -> None:
-    with pytest.raises(InvalidDecisionError, match=r"policy Nothing: .*returned None"):
-        run_engine(workload_of(STORY), batching=lambda _index: Nothing())
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "returned None, not requests"),
+        (5, "returned 5, not requests"),
+        ([0, 1], "chose 0, which is not a request waiting on instance 0"),
+        ("ab", "chose 'a', which is not a request waiting"),
+    ],
+)
+def test_an_answer_without_requests_is_an_error_that_names_the_policy(
+    answer: object, message: str
+) -> None:
+    with pytest.raises(InvalidDecisionError, match=f"policy Answers: .*{message}"):
+        run_engine(workload_of(STORY), batching=lambda _index: Answers(answer))
+
+
+class Door(AdmissionPolicy):
+    """Answers what it was told to."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def admit(self, request: Request, now_s: float) -> bool:
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("answer", [None, "x", 0, float("nan"), []])
+def test_an_admission_must_answer_yes_or_no(answer: object) -> None:
+    with pytest.raises(InvalidDecisionError, match=r"policy Door: .*allowed are True and False"):
+        run_engine(workload_of(STORY), admission=Door(answer))
+
+
+@pytest.mark.parametrize(("answer", "finished"), [(True, 4), (np.False_, 0)])
+def test_numpy_answers_at_the_door_count_too(answer: object, finished: int) -> None:
+    assert run_engine(workload_of(STORY), admission=Door(answer)).num_finished == finished
 
 
 class Picky(BatchPolicy):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sim.errors import ConfigError
 from sim.rng import stream
 
 
@@ -43,3 +44,8 @@ def test_drawing_from_one_stream_does_not_move_another() -> None:
 def test_a_seed_may_be_larger_than_32_bits() -> None:
     assert stream(2**40, "a").random() != stream(0, "a").random()
     assert stream(2**32, "a").random() != stream(1, "a").random()
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(ConfigError, match="seed=-1 of a.b: must be a non-negative integer"):
+        stream(-1, "a.b")
