@@ -239,10 +239,10 @@ class VllmV1:
         return steps
 
 
-def _not_waiting(instance: Instance, request: Request) -> InvalidDecisionError:
-    name = type(instance.policy).__name__
+def _not_waiting(instance: Instance, request: object) -> InvalidDecisionError:
     return InvalidDecisionError(
-        name, f"{request} is not waiting on instance {instance.instance_id}"
+        type(instance.policy).__name__,
+        f"chose {request!r}, which is not a request waiting on instance {instance.instance_id}",
     )
 
 

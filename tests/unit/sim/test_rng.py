@@ -47,5 +47,5 @@ def test_a_seed_may_be_larger_than_32_bits() -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(ConfigError, match="seed=-1 of a.b: must be a non-negative integer"):
+    with pytest.raises(ConfigError, match=r"seed=-1 of a\.b: must be a non-negative integer"):
         stream(-1, "a.b")
