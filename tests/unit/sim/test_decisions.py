@@ -58,7 +58,8 @@ class Twice(BatchPolicy):
 def test_a_candidate_that_does_not_wait_is_an_error_that_names_the_policy(
     policy: type[BatchPolicy],
 ) -> None:
-    with pytest.raises(InvalidDecisionError, match=f"policy {policy.__name__}: Request.0, 4.3 tok"):
+    message = f"policy {policy.__name__}: chose Request.0, 4.3 tok"
+    with pytest.raises(InvalidDecisionError, match=message):
         run_engine(workload_of(STORY), batching=lambda _index: policy())
 
 
