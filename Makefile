@@ -44,7 +44,7 @@ layers: $(VENV)/.test ## import-linter
 pytest: $(VENV)/.test ## The tests alone
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-bench: $(VENV)/.bench ## Simulated requests per second and memory against the targets
+bench: $(VENV)/.bench ## Simulated requests per second and memory against the targets (about 8 minutes)
 	@$(BIN)/python -m tests.bench
 
 clean: ## Remove the venv, caches and outputs

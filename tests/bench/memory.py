@@ -3,6 +3,7 @@
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from sim.simulation import simulate
@@ -27,14 +28,37 @@ def _resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
+class PeakSampler(threading.Thread):
+    """Watches the resident memory of this process (its all-time peak may lie before)."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak_bytes = 0
+        self._is_done = threading.Event()
+
+    def run(self) -> None:
+        """Sample until stopped."""
+        while not self._is_done.wait(0.02):
+            self.peak_bytes = max(self.peak_bytes, _resident_bytes())
+
+    def stop(self) -> int:
+        """Peak so far, bytes."""
+        self._is_done.set()
+        self.join()
+        return max(self.peak_bytes, _resident_bytes())
+
+
 def main() -> None:
     """Print by how many bytes the peak exceeds the memory held before `simulate()`."""
     case = Case("memory", int(sys.argv[1]))
     workload, spec = reference_workload(case), reference_cluster(case)
     before = _resident_bytes()
+    sampler = PeakSampler()
+    sampler.start()
     result = simulate(workload, spec)
+    peak = sampler.stop()
     assert result.num_finished == case.num_requests
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+    print(peak - before)
 
 
 if __name__ == "__main__":
