@@ -20,7 +20,7 @@ def check_fits_node(tensor_parallel: int) -> None:
     """
     if not 1 <= tensor_parallel <= MAX_GPUS_PER_NODE:
         raise ConfigError(
-            f"tensor_parallel={tensor_parallel}: only groups inside one node are modelled; "
+            f"cluster.tensor_parallel={tensor_parallel}: only groups inside one node are modelled; "
             f"allowed: 1..{MAX_GPUS_PER_NODE}"
         )
 

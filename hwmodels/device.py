@@ -17,12 +17,23 @@ from hwmodels.strict_json import (
     packaged_names,
     packaged_record,
     read_object,
+    shown,
 )
 from sim.errors import ConfigError
 
 _FOLDER = "profiles"
 _LARGEST = 1e24
 """No constant of a GPU comes near; keeps infinity and absurd whole numbers out."""
+
+_FILE_BOUNDS: dict[str, tuple[float, float]] = {
+    "count": (1, 1e6),
+    "flops/s": (1e6, _LARGEST),
+    "bytes/s": (1e6, _LARGEST),
+    "bytes": (1, 1e18),
+    "ratio": (1e-3, 1),
+    "s": (1e-12, 10),
+}
+"""Smallest and largest constant of a profile by unit: outside, a unit was mistaken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +111,19 @@ def _check_number(where: str, value: object, unit: str) -> int | float:
         allowed = "a number above 0 and at most 1"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or (is_whole and not isinstance(value, int)):
-        raise ConfigError(f"{where} must be {allowed}, found {value!r}")
+        raise ConfigError(f"{where} must be {allowed}, found {shown(value)}")
     assert isinstance(value, int | float)
     if not 0 < value < _LARGEST or (unit == "ratio" and value > 1):
-        raise ConfigError(f"{where} must be {allowed}, found {value!r}")
+        raise ConfigError(f"{where} must be {allowed}, found {shown(value)}")
     return value
+
+
+def _check_in_file(where: str, value: object, unit: str) -> int | float:
+    number = _check_number(where, value, unit)
+    low, high = _FILE_BOUNDS[unit]
+    if not low <= number <= high:
+        raise ConfigError(f"{where} must be from {low:g} to {high:g} {unit}, found {shown(value)}")
+    return number
 
 
 def available_profiles() -> list[str]:
@@ -139,8 +158,8 @@ def load_profile(name_or_path: str | Path) -> DeviceSpec:
         entry = as_object(where, constants[key])
         check_keys(where, entry, ("value", "unit", "source"))
         if entry["unit"] != unit:
-            raise ConfigError(f"{where}: unit must be {unit!r}, found {entry['unit']!r}")
-        value = _check_number(f"{where}: value", entry["value"], unit)
+            raise ConfigError(f"{where}: unit must be {unit!r}, found {shown(entry['unit'])}")
+        value = _check_in_file(f"{where}: value", entry["value"], unit)
         values[key] = value if unit in ("count", "bytes") else float(value)
         sources[key] = as_text(f"{where}: source", entry["source"])
     texts = {key: as_text(f"{source}: {key}", record[key]) for key in ("name", "title", "date")}

@@ -10,10 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hwmodels.model_shape import ModelShape
-from hwmodels.strict_json import read_object
+from hwmodels.model_shape import MAX_SIZE, ModelShape
+from hwmodels.strict_json import read_object, shown
 from sim.errors import ConfigError
 
+_SIZE_KEYS = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+)
 _SIXTEEN_OR_MORE_BITS = ("bfloat16", "float16", "float32", "auto")
 
 
@@ -31,8 +40,11 @@ class _Config:
             return default
         if value is None:
             raise ConfigError(f"{self.path}: missing key {key}")
-        if type(value) is not int or value < 1:
-            raise ConfigError(f"{self.path}: {key} must be a whole number >= 1, found {value!r}")
+        if type(value) is not int or not 1 <= value <= MAX_SIZE:
+            raise ConfigError(
+                f"{self.path}: {key} must be a whole number >= 1 and <= {MAX_SIZE:,}, "
+                f"found {shown(value)}"
+            )
         return value
 
     def head_dim(self) -> int:
@@ -49,7 +61,7 @@ class _Config:
         """A truth value; a missing key takes the default."""
         value = self._record.get(key, default)
         if not isinstance(value, bool):
-            raise ConfigError(f"{self.path}: {key} must be true or false, found {value!r}")
+            raise ConfigError(f"{self.path}: {key} must be true or false, found {shown(value)}")
         return value
 
     def must_be(self, key: str, *allowed: object) -> None:
@@ -57,7 +69,7 @@ class _Config:
         value = self._record.get(key, allowed[0])
         if value not in allowed:
             text = " or ".join(repr(item) for item in allowed)
-            raise ConfigError(f"{self.path}: {key}={value!r} is not modelled; allowed: {text}")
+            raise ConfigError(f"{self.path}: {key}={shown(value)} is not modelled; allowed: {text}")
 
 
 def _rotary(config: _Config, name: str, kv_heads: int | None = None) -> ModelShape:
@@ -190,14 +202,31 @@ def from_hf_config(path: str | Path) -> ModelShape:
     if path.is_dir():
         path = path / "config.json"
     record = read_object(path)
+    _refuse_nested(path, record)
     architectures = record.get("architectures")
     found = architectures[0] if isinstance(architectures, list) and architectures else architectures
     reader = _READERS.get(found) if isinstance(found, str) else None
     if reader is None:
         allowed = ", ".join(supported_architectures())
-        raise ConfigError(f"{path}: architecture {found!r} is not supported; allowed: {allowed}")
+        raise ConfigError(
+            f"{path}: architecture {shown(found)} is not supported; allowed: {allowed}"
+        )
     config = _Config(path, record)
     config.must_be("quantization_config", None)
     for key in ("torch_dtype", "dtype"):
         config.must_be(key, *_SIXTEEN_OR_MORE_BITS, None)
     return reader(config, path.resolve().parent.name)
+
+
+def _refuse_nested(path: Path, record: Mapping[str, object]) -> None:
+    """Refuse a multimodal configuration: its language model is described one level down."""
+    for outer in ("text_config", "llm_config", "language_config"):
+        inner = record.get(outer)
+        if not isinstance(inner, dict):
+            continue
+        nested = [key for key in _SIZE_KEYS if key in inner and key not in record]
+        if nested:
+            raise ConfigError(
+                f"{path}: {', '.join(nested)} only inside {outer}: multimodal models are not "
+                "modelled; give the configuration of the language model alone"
+            )

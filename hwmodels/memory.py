@@ -5,11 +5,13 @@ what remains of `gpu_memory_utilization` of the device. Not modelled: CUDA graph
 before 0.14 takes from outside that share, draft models, adapters.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hwmodels.collectives import MAX_GPUS_PER_NODE, check_fits_node
 from hwmodels.device import DeviceSpec
 from hwmodels.model_shape import ModelShape
+from hwmodels.strict_json import shown
 from sim.errors import CapacityError, ConfigError
 from sim.units import GIB, MIB
 
@@ -30,6 +32,9 @@ COLLECTIVE_BUFFER_BYTES = 256 * MIB
 
 Source: "non_torch_memory" of 0.20-0.25 GiB in public vLLM 0.7 logs of 2 to 4 GPUs, against
 0.06-0.12 GiB of one GPU."""
+
+MAX_COUNT = 10**9
+"""Largest number of tokens or requests of a step and of tokens of a block."""
 
 _MIN_BLOCKS = 2
 """An engine sets one block aside as the null block."""
@@ -142,21 +147,77 @@ def kv_capacity(
     capacity = _capacity(device, shape, tensor_parallel, *sizes)
     if capacity.num_blocks >= _MIN_BLOCKS:
         return capacity
-    missing_gib = (_MIN_BLOCKS * capacity.block_bytes - capacity.kv_bytes) / GIB
+    raise _does_not_fit(
+        device,
+        shape,
+        tensor_parallel,
+        missing_bytes=_MIN_BLOCKS * capacity.block_bytes - capacity.kv_bytes,
+        terms=capacity.summary(),
+        fits=lambda degree: _capacity(device, shape, degree, *sizes).num_blocks >= _MIN_BLOCKS,
+    )
+
+
+def check_weights_fit(
+    device: DeviceSpec,
+    shape: ModelShape,
+    tensor_parallel: int = 1,
+    gpu_memory_utilization: float = 0.9,
+) -> None:
+    """Check that the weights alone fit, for runs whose number of KV blocks is given.
+
+    Args:
+        device: the GPU.
+        shape: the whole model.
+        tensor_parallel: GPUs of the instance.
+        gpu_memory_utilization: share of the device memory the engine may use, in (0, 1].
+
+    Raises:
+        ConfigError: an argument is out of range, or the model cannot be split that way.
+        CapacityError: the weights do not fit; says what is missing and which degree would fit.
+    """
+    _check_utilization(gpu_memory_utilization)
+    check_fits_node(tensor_parallel)
+    budget_bytes = int(device.hbm_capacity_bytes * gpu_memory_utilization)
+    weight_bytes = shape.sharded(tensor_parallel).weight_bytes
+    if weight_bytes <= budget_bytes:
+        return
+    raise _does_not_fit(
+        device,
+        shape,
+        tensor_parallel,
+        missing_bytes=weight_bytes - budget_bytes,
+        terms=(
+            f"{budget_bytes / GIB:.2f} GiB usable of {device.hbm_capacity_bytes / GIB:.2f}"
+            f" - weights {weight_bytes / GIB:.2f}"
+        ),
+        fits=lambda degree: shape.sharded(degree).weight_bytes <= budget_bytes,
+    )
+
+
+def _does_not_fit(
+    device: DeviceSpec,
+    shape: ModelShape,
+    tensor_parallel: int,
+    *,
+    missing_bytes: int,
+    terms: str,
+    fits: Callable[[int], bool],
+) -> CapacityError:
+    """The error of a model that does not fit; `fits` tells whether it would with a degree."""
     larger = [
         degree
         for degree in shape.tensor_parallel_degrees
-        if tensor_parallel < degree <= MAX_GPUS_PER_NODE
-        and _capacity(device, shape, degree, *sizes).num_blocks >= _MIN_BLOCKS
+        if degree > tensor_parallel and fits(degree)
     ]
     hint = (
-        f"tensor_parallel={larger[0]} would fit"
+        f"cluster.tensor_parallel={larger[0]} would fit"
         if larger
-        else (f"no tensor_parallel up to {MAX_GPUS_PER_NODE} fits")
+        else f"no cluster.tensor_parallel up to {MAX_GPUS_PER_NODE} fits"
     )
-    raise CapacityError(
-        f"model {shape.name} does not fit {device.name} with tensor_parallel={tensor_parallel}: "
-        f"{missing_gib:.2f} GiB missing per GPU ({capacity.summary()}); {hint}"
+    return CapacityError(
+        f"model {shape.name} does not fit {device.name} with "
+        f"cluster.tensor_parallel={tensor_parallel}: "
+        f"{missing_bytes / GIB:.2f} GiB missing per GPU ({terms}); {hint}"
     )
 
 
@@ -196,10 +257,7 @@ def _check_arguments(
     max_num_seqs: int,
     block_tokens: int,
 ) -> None:
-    if not 0 < gpu_memory_utilization <= 1:
-        raise ConfigError(
-            f"gpu_memory_utilization must be above 0 and at most 1, found {gpu_memory_utilization}"
-        )
+    _check_utilization(gpu_memory_utilization)
     counts = {
         "max_num_batched_tokens": max_num_batched_tokens,
         "max_num_seqs": max_num_seqs,
@@ -207,4 +265,13 @@ def _check_arguments(
     }
     for key, count in counts.items():
         if count < 1:
-            raise ConfigError(f"{key} must be at least 1, found {count}")
+            raise ConfigError(f"{key} must be at least 1, found {shown(count)}")
+        if count > MAX_COUNT:
+            raise ConfigError(f"{key} must be at most {MAX_COUNT:,}, found {shown(count)}")
+
+
+def _check_utilization(gpu_memory_utilization: float) -> None:
+    if not 0 < gpu_memory_utilization <= 1:
+        raise ConfigError(
+            f"gpu_memory_utilization must be above 0 and at most 1, found {gpu_memory_utilization}"
+        )

@@ -8,7 +8,12 @@ quantised weights.
 
 from dataclasses import dataclass, field, fields, replace
 
+from hwmodels.collectives import MAX_GPUS_PER_NODE
+from hwmodels.strict_json import shown
 from sim.errors import ConfigError
+
+MAX_SIZE = 10**9
+"""Largest whole number of a shape; no model comes near."""
 
 _MAY_BE_ZERO = frozenset(
     {
@@ -85,6 +90,8 @@ class ModelShape:
                 smallest = 0 if item.name in _MAY_BE_ZERO else 1
                 if type(value) is not int or value < smallest:
                     self._refuse(f"{item.name} must be a whole number >= {smallest}", value)
+                if value > MAX_SIZE:
+                    self._refuse(f"{item.name} must be at most {MAX_SIZE:,}", value)
             elif item.type is bool and type(value) is not bool:
                 self._refuse(f"{item.name} must be true or false", value)
         if self.num_attention_heads % self.num_kv_heads:
@@ -103,7 +110,7 @@ class ModelShape:
             self._refuse("intermediate_size must be >= 1 without experts", 0)
 
     def _refuse(self, what: str, value: object) -> None:
-        raise ConfigError(f"model {self.name}: {what}, found {value!r}")
+        raise ConfigError(f"model {self.name}: {what}, found {shown(value)}")
 
     @property
     def query_size(self) -> int:
@@ -202,8 +209,8 @@ class ModelShape:
 
     @property
     def tensor_parallel_degrees(self) -> list[int]:
-        """All degrees that `sharded` accepts, ascending."""
-        degrees = range(1, self.num_attention_heads + 1)
+        """Degrees within one node that `sharded` accepts, ascending."""
+        degrees = range(1, min(self.num_attention_heads, MAX_GPUS_PER_NODE) + 1)
         return [degree for degree in degrees if self.can_shard(degree)]
 
     def sharded(self, tensor_parallel: int) -> "ModelShape":
@@ -214,12 +221,12 @@ class ModelShape:
         Source: column- and row-parallel layers of Megatron-LM (Shoeybi et al. 2019), as in vLLM.
 
         Raises:
-            ConfigError: the model does not split evenly; the line lists the degrees that do.
+            ConfigError: the model does not split evenly; lists those of one node that do.
         """
         if not self.can_shard(tensor_parallel):
             allowed = ", ".join(map(str, self.tensor_parallel_degrees))
             raise ConfigError(
-                f"model {self.name}: tensor_parallel={tensor_parallel} does not divide its "
+                f"model {self.name}: cluster.tensor_parallel={tensor_parallel} does not divide its "
                 f"{self.num_attention_heads} heads, {self.num_kv_heads} KV heads and MLP width; "
                 f"possible: {allowed}"
             )

@@ -27,6 +27,20 @@ def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object
     return record
 
 
+def shown(value: object) -> str:
+    """`value` as it appears in a message, shortened where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python writes out
+        text = f"<{type(value).__name__} of very many digits>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _shown_key(text: str) -> str:
+    """A key as it appears in a message: bare where that is plain to read."""
+    return text if text.isidentifier() and len(text) <= 60 else shown(text)
+
+
 def read_object(source: Path | Traversable) -> dict[str, object]:
     """Read a file that holds one JSON object.
 
@@ -34,19 +48,31 @@ def read_object(source: Path | Traversable) -> dict[str, object]:
         ConfigError: the file cannot be read, is not JSON, or is not an object.
     """
     try:
-        value: object = json.loads(
-            source.read_text(encoding="utf-8"), object_pairs_hook=_object_without_repeats
-        )
+        text = source.read_text(encoding="utf-8")
     except OSError as error:
         reason = error.strerror or "not readable"
         raise ConfigError(f"{source}: cannot read the file: {reason}") from None
-    except (UnicodeDecodeError, RecursionError):
+    except UnicodeDecodeError:
         raise ConfigError(f"{source}: not a JSON text in UTF-8") from None
+    except ValueError as error:  # a path with a NUL
+        raise ConfigError(f"{str(source)!r}: cannot read the file: {error}") from None
+    try:
+        value: object = json.loads(text, object_pairs_hook=_object_without_repeats)
+        json.dumps(value, ensure_ascii=False).encode()  # fails on a lone surrogate
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ConfigError(f"{source}: text with {half}, half of a character") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: not valid JSON: too deep") from None
     except _RepeatedKeyError as error:
-        raise ConfigError(f"{source}: key {error} appears twice in one object") from None
+        raise ConfigError(
+            f"{source}: key {_shown_key(error.args[0])} appears twice in one object"
+        ) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise ConfigError(f"{source}: not valid JSON: {error.msg} at {where}") from None
+    except ValueError:
+        raise ConfigError(f"{source}: not valid JSON: a number of too many digits") from None
     if not isinstance(value, dict):
         found = type(value).__name__
         raise ConfigError(f"{source}: must hold one JSON object, found {found}")
@@ -72,7 +98,7 @@ def check_keys(
     if missing:
         parts.append(f"missing key {', '.join(missing)}")
     if unknown:
-        parts.append(f"unknown key {', '.join(unknown)}")
+        parts.append(f"unknown key {', '.join(map(_shown_key, unknown))}")
     allowed = ", ".join([*required, *optional])
     raise ConfigError(f"{where}: {'; '.join(parts)}; allowed: {allowed}")
 
@@ -84,7 +110,7 @@ def as_object(where: str, value: object) -> dict[str, object]:
         ConfigError: it is something else.
     """
     if not isinstance(value, dict):
-        raise ConfigError(f"{where}: must be an object, found {value!r}")
+        raise ConfigError(f"{where}: must be an object, found {shown(value)}")
     return value
 
 
@@ -95,7 +121,7 @@ def as_text(where: str, value: object) -> str:
         ConfigError: it is something else.
     """
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where}: must be a text that is not empty, found {value!r}")
+        raise ConfigError(f"{where}: must be a text that is not empty, found {shown(value)}")
     return value
 
 

@@ -16,11 +16,11 @@ _T_95_ONE_SIDED_18 = 1.7341
 """Student's t, 95th percentile at 18 degrees of freedom (20 bins less two fitted parameters)."""
 
 MIN_SWELL_RATIO = 1.5
-"""Mean time in the system of the last quarter of the requests, relative to the first half, that a
+"""Mean time to first token of the last quarter of the requests, relative to the first half, that a
 trend must reach to count as overload. Linear growth from an empty start gives 3.5."""
 
 MAX_DRAIN_RATIO = 0.1
-"""Share of the makespan that draining after the last arrival may take in a stable run."""
+"""Share of the makespan that draining the queue after the last arrival may take in a stable run."""
 
 
 def _events(result: SimulationResult) -> tuple[FloatArray, IntArray, IntArray]:
@@ -70,14 +70,14 @@ def load_imbalance_ratio(result: SimulationResult) -> float | None:
 def regime_of(result: SimulationResult) -> str:
     """Whether the run's averages describe a steady system: stable, backlogged or overloaded.
 
-    *overloaded*: over the last half of the requests the time in the system grows from request to
+    *overloaded*: over the last half of the requests the time to first token grows from request to
     request, with a slope that is positive at 95 % confidence (20 means over equal numbers of
     requests, regressed on their order, the error widened for the correlation of neighbouring
-    means), and the last quarter takes at least `MIN_SWELL_RATIO` times as long as the first half.
-    By Little's law that is growth of the number in the system, corrected for an arrival rate that
-    rises or falls; in a run that was cut short the number itself is taken. *backlogged*: draining
-    after the last arrival takes more than `MAX_DRAIN_RATIO` of the makespan, or requests were left
-    unfinished.
+    means), and the last quarter waits at least `MIN_SWELL_RATIO` times as long as the first half.
+    By Little's law that is growth of the queue, corrected for an arrival rate that rises or falls;
+    in a run that was cut short the number in the system is taken instead. *backlogged*: after
+    the last arrival it takes more than `MAX_DRAIN_RATIO` of the makespan until every request has its
+    first token (the decoding of the last answers does not count), or requests were left unfinished.
 
     Of 200 M/M/1 queues of 2,000 requests 1 % are called overloaded at load 0.7, 6 % at 0.9 and
     100 % at 1.2 (400 requests: 6, 12 and 88 %).
@@ -86,17 +86,16 @@ def regime_of(result: SimulationResult) -> str:
         return "overloaded"
     if result.num_unfinished:
         return "backlogged"
-    finishes = result.requests.finish_s[result.requests.is_completed]
-    if not len(finishes):
+    is_done, arrivals = result.requests.is_completed, result.workload.arrival_s
+    if not is_done.any():
         return "stable"
-    arrivals = result.workload.arrival_s
-    drain_s = float(finishes.max() - arrivals[-1])
-    makespan_s = float(finishes.max() - arrivals[0])
+    drain_s = float(result.requests.first_token_s[is_done].max() - arrivals[-1])
+    makespan_s = float(result.requests.finish_s[is_done].max() - arrivals[0])
     return "backlogged" if drain_s > MAX_DRAIN_RATIO * makespan_s else "stable"
 
 
 def _is_growing(result: SimulationResult) -> bool:
-    load = _sizes_at_arrivals(result) if result.num_unfinished else _sojourns(result)
+    load = _sizes_at_arrivals(result) if result.num_unfinished else _waits(result)
     if len(load) < 4 * _NUM_BINS:
         return False
     half, quarter = len(load) // 2, len(load) // 4
@@ -106,10 +105,10 @@ def _is_growing(result: SimulationResult) -> bool:
     return _has_upward_trend(np.array([group.mean() for group in groups]))
 
 
-def _sojourns(result: SimulationResult) -> FloatArray:
-    """Times in the system of finished requests in order of arrival, seconds."""
-    sojourn_s = result.requests.finish_s - result.workload.arrival_s
-    return sojourn_s[result.requests.is_completed]
+def _waits(result: SimulationResult) -> FloatArray:
+    """Times to first token of finished requests in order of arrival, seconds."""
+    wait_s = result.requests.first_token_s - result.workload.arrival_s
+    return wait_s[result.requests.is_completed]
 
 
 def _sizes_at_arrivals(result: SimulationResult) -> FloatArray:

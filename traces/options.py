@@ -10,8 +10,18 @@ from sim.errors import ConfigError
 MAX_TOKENS = 10_000_000
 """Longest prompt or output a trace may ask for, tokens; more is taken for a mistake."""
 
-MAX_REQUESTS = 100_000_000
-"""Most requests a generator makes."""
+MAX_REQUESTS = 10_000_000
+"""Most requests a generator makes. Measured for independent ones: 50 bytes each to build and 670 to
+run, 6.5 GiB for so many."""
+
+MIN_RATE = 1e-9
+"""Lowest rate per second, and smallest factor of a rate."""
+
+MAX_RATE = 1e9
+"""Highest rate per second, and largest factor of a rate."""
+
+MAX_TIME_S = 1e9
+"""Longest time and latest arrival, 31 years: doubles then still tell 0.1 microseconds apart."""
 
 
 def require_int(key: str, value: Any, low: int, high: int | None = None) -> int:
@@ -28,18 +38,39 @@ def require_int(key: str, value: Any, low: int, high: int | None = None) -> int:
     raise ConfigError(f"{key}={shown(value)}: must be an integer {allowed}")
 
 
-def require_number(key: str, value: Any, *, above: float = -math.inf, low: float = 0.0) -> float:
-    """The option as a finite float that is > `above` and >= `low`.
+def require_number(
+    key: str,
+    value: Any,
+    *,
+    above: float = -math.inf,
+    low: float = 0.0,
+    high: float = math.inf,
+) -> float:
+    """The option as a finite float that is > `above`, >= `low` and <= `high`.
 
     Raises:
-        ConfigError: not a number, not finite, or too small.
+        ConfigError: not a number, not finite, or outside the bounds.
     """
     if not isinstance(value, bool) and isinstance(value, Real):
-        number = float(value)
-        if math.isfinite(number) and number > above and number >= low:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number) and number > above and low <= number <= high:
             return number
     allowed = f"> {above:g}" if above >= low else f">= {low:g}"
+    if math.isfinite(high):
+        allowed += f" and <= {high:g}"
     raise ConfigError(f"{key}={shown(value)}: must be a finite number {allowed}")
+
+
+def require_rate(key: str, value: Any) -> float:
+    """The option as a rate per second, or as a factor of one.
+
+    Raises:
+        ConfigError: not a number from `MIN_RATE` to `MAX_RATE`.
+    """
+    return require_number(key, value, low=MIN_RATE, high=MAX_RATE)
 
 
 def require_bool(key: str, value: Any) -> bool:
@@ -66,5 +97,8 @@ def require_path(key: str, value: Any) -> Path:
 
 def shown(value: Any) -> str:
     """`value` as it appears in a message, shortened where it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python writes out
+        text = f"<{type(value).__name__} of very many digits>"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import TraceFormatError
-from traces.options import require_bool, require_int, require_path, shown
+from traces.options import MAX_TOKENS, require_bool, require_int, require_path, shown
 from traces.readers.source_file import (
     in_arrival_order,
     provenance_of_file,
@@ -52,7 +52,7 @@ class MooncakeTrace:
 
     def __post_init__(self) -> None:
         require_path("trace.path", self.path)
-        require_int("trace.block_tokens", self.block_tokens, 1)
+        require_int("trace.block_tokens", self.block_tokens, 1, MAX_TOKENS)
         require_bool("trace.sort", self.sort)
 
     def load(self, seed: int) -> TraceTable:
@@ -70,7 +70,7 @@ def read_mooncake(
         block_tokens: prompt tokens per hash id.
         sort: order rows by time instead of refusing disorder.
     """
-    require_int("trace.block_tokens", block_tokens, 1)
+    require_int("trace.block_tokens", block_tokens, 1, MAX_TOKENS)
     data, sha256 = read_text_bytes(path)
     timestamps: list[float] = []
     prompts, outputs, counts, ids = array("q"), array("q"), array("q"), array("q")
@@ -114,7 +114,25 @@ def _parse(path: str | Path, line: int, text: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         why = f"{shown(row)}: must be a JSON object with {', '.join(KEYS)}"
         raise TraceFormatError(str(path), line, why)
+    # Every key brings a colon: as many colons as keys means that none is repeated.
+    if text.count(b":") != len(row):
+        repeated = _repeated_key(text)
+        if repeated is not None:
+            raise TraceFormatError(str(path), line, f"key {shown(repeated)} appears twice")
     return row
+
+
+def _repeated_key(text: bytes) -> str | None:
+    """A key that one object of a row names twice, None if there is none."""
+    repeated: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            repeated.append(next(name for name in names if names.count(name) > 1))
+
+    json.loads(text.decode(), object_pairs_hook=note)
+    return repeated[0] if repeated else None
 
 
 def _why_bad(row: dict[str, Any], block_tokens: int) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sim.rng import stream
-from traces.options import MAX_REQUESTS, require_int, require_number
+from traces.options import MAX_REQUESTS, require_int, require_rate
 from traces.schema import TraceTable
 from traces.synthetic.arrivals import poisson_arrivals
 from traces.synthetic.lengths import length_distribution
@@ -30,7 +30,7 @@ class SyntheticTrace:
 
     def __post_init__(self) -> None:
         require_int("trace.num_requests", self.num_requests, 1, MAX_REQUESTS)
-        require_number("trace.rate_per_s", self.rate_per_s, above=0)
+        require_rate("trace.rate_per_s", self.rate_per_s)
         length_distribution("trace.prompt", self.prompt)
         length_distribution("trace.output", self.output)
 

@@ -11,6 +11,13 @@ from sim.errors import ConfigError
 from sim.workload import IntArray
 from traces.options import MAX_TOKENS, require_int, require_number, shown
 
+MIN_MEAN, MAX_MEAN = 1e-9, 1e9
+"""Bounds of a lognormal's mean and median, tokens, before it is clipped."""
+
+MAX_CV = 1000.0
+
+MAX_SIGMA = 10_000.0
+
 
 class LengthDistribution(Protocol):
     """A distribution of integers >= 1."""
@@ -104,12 +111,13 @@ def _lognormal(key: str, values: Mapping[str, Any], high: int) -> LogNormal:
     )
     least, most = _bounds(key, values, high)
     if "mean" in shape:
-        mean = require_number(f"{key}.mean", values["mean"], above=0)
-        cv = require_number(f"{key}.cv", values["cv"])
+        mean = require_number(f"{key}.mean", values["mean"], low=MIN_MEAN, high=MAX_MEAN)
+        cv = require_number(f"{key}.cv", values["cv"], high=MAX_CV)
         variance = math.log1p(cv * cv)
         return LogNormal(mean * math.exp(-variance / 2), math.sqrt(variance), least, most)
-    median = require_number(f"{key}.median", values["median"], above=0)
-    return LogNormal(median, require_number(f"{key}.sigma", values["sigma"]), least, most)
+    median = require_number(f"{key}.median", values["median"], low=MIN_MEAN, high=MAX_MEAN)
+    sigma = require_number(f"{key}.sigma", values["sigma"], high=MAX_SIGMA)
+    return LogNormal(median, sigma, least, most)
 
 
 def _bounds(key: str, values: Mapping[str, Any], high: int) -> tuple[int, int]:

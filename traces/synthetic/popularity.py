@@ -4,6 +4,9 @@ import numpy as np
 
 from sim.workload import FloatArray, IntArray
 
+MAX_SKEW = 100.0
+"""Largest Zipf exponent; far below it the first item already takes everything."""
+
 
 def zipf_probabilities(num_items: int, skew: float) -> FloatArray:
     """P(item i) proportional to (i + 1) ** -skew; 0 is uniform. Shape (num_items,)."""

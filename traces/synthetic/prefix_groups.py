@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from sim.rng import stream
-from traces.options import MAX_REQUESTS, MAX_TOKENS, require_int, require_number
+from traces.options import MAX_REQUESTS, MAX_TOKENS, require_int, require_number, require_rate
 from traces.schema import PromptRuns, TraceTable
 from traces.synthetic.arrivals import poisson_arrivals
 from traces.synthetic.lengths import length_distribution
-from traces.synthetic.popularity import sample_zipf
+from traces.synthetic.popularity import MAX_SKEW, sample_zipf
 from traces.synthetic.provenance import provenance_of_generator
 
 MAX_GROUPS = 10_000_000
@@ -41,12 +41,12 @@ class PrefixGroupsTrace:
 
     def __post_init__(self) -> None:
         require_int("trace.num_requests", self.num_requests, 1, MAX_REQUESTS)
-        require_number("trace.rate_per_s", self.rate_per_s, above=0)
+        require_rate("trace.rate_per_s", self.rate_per_s)
         require_int("trace.num_groups", self.num_groups, 1, MAX_GROUPS)
         require_int("trace.prefix_tokens", self.prefix_tokens, 1, MAX_TOKENS)
         length_distribution("trace.suffix", self.suffix)
         length_distribution("trace.output", self.output)
-        require_number("trace.skew", self.skew)
+        require_number("trace.skew", self.skew, high=MAX_SKEW)
 
     def load(self, seed: int) -> TraceTable:
         """Generate the trace."""

@@ -3,6 +3,10 @@
 The prompt of turn t is system prompt, user 0, output 0, ..., output t-1, user t. A follow-up
 arrives an estimate of the service time plus a think time after the turn before it; the trace is
 open-loop, so a slow system does not delay it.
+
+In a steady trace the request rate is the same from its first to its last second: what would arrive
+after the end is moved round to the start, as the later turns of conversations that began before the
+trace did (their history is then in no cache, as on a freshly started cluster).
 """
 
 from collections.abc import Mapping
@@ -14,17 +18,27 @@ import numpy as np
 from sim.errors import ConfigError
 from sim.rng import stream
 from sim.workload import FloatArray, IntArray
-from traces.options import MAX_REQUESTS, MAX_TOKENS, require_int, require_number
+from traces.options import (
+    MAX_REQUESTS,
+    MAX_TIME_S,
+    MAX_TOKENS,
+    require_int,
+    require_number,
+    require_rate,
+)
 from traces.schema import PromptRuns, TraceTable
 from traces.synthetic.arrivals import poisson_arrivals
 from traces.synthetic.lengths import length_distribution
-from traces.synthetic.popularity import sample_zipf
+from traces.synthetic.popularity import MAX_SKEW, sample_zipf
 from traces.synthetic.provenance import provenance_of_generator
 
 MAX_SYSTEM_PROMPTS = 10_000_000
 
 MAX_TURNS = 1_000
 """Most turns of a session: the trace grows with their square."""
+
+MAX_RUNS = 100_000_000
+"""Most runs over all prompts, which is what the memory grows with: 80 to 160 bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +60,8 @@ class SessionsTrace:
         num_system_prompts: distinct system prompts, one per session at random.
         system_prompt_tokens: tokens of every system prompt; 0 for none.
         system_prompt_skew: Zipf exponent of their popularity; 0 is uniform.
+        steady: whether conversations are under way when the trace starts; otherwise all of them
+            start inside it, and the rate rises from and falls to zero over their duration.
     """
 
     rate_per_s: float
@@ -59,6 +75,7 @@ class SessionsTrace:
     num_system_prompts: int = 1
     system_prompt_tokens: int = 0
     system_prompt_skew: float = 0.0
+    steady: bool = True
 
     def __post_init__(self) -> None:
         if (self.num_sessions is None) == (self.num_requests is None):
@@ -69,39 +86,44 @@ class SessionsTrace:
         for name in ("num_sessions", "num_requests"):
             if getattr(self, name) is not None:
                 require_int(f"trace.{name}", getattr(self, name), 1, MAX_REQUESTS)
-        require_number("trace.rate_per_s", self.rate_per_s, above=0)
+        require_rate("trace.rate_per_s", self.rate_per_s)
         length_distribution("trace.turns", self.turns, MAX_TURNS)
         for name in ("user", "output"):
             length_distribution(f"trace.{name}", getattr(self, name))
-        for name in ("think_time_s", "service_s_per_token", "system_prompt_skew"):
-            require_number(f"trace.{name}", getattr(self, name))
+        for name in ("think_time_s", "service_s_per_token"):
+            require_number(f"trace.{name}", getattr(self, name), high=MAX_TIME_S)
+        require_number("trace.system_prompt_skew", self.system_prompt_skew, high=MAX_SKEW)
         require_int("trace.num_system_prompts", self.num_system_prompts, 1, MAX_SYSTEM_PROMPTS)
         require_int("trace.system_prompt_tokens", self.system_prompt_tokens, 0, MAX_TOKENS)
 
     def load(self, seed: int) -> TraceTable:
         """Generate the trace."""
         num_turns = self._num_turns(seed)
+        _refuse_too_many_runs(num_turns)
         session = np.repeat(np.arange(len(num_turns)), num_turns)
         first_row = np.repeat(np.cumsum(num_turns) - num_turns, num_turns)
         n = len(session)
         turn = np.arange(n) - first_row
         user_tokens = self._sample(seed, "user", n)
         output_tokens = self._sample(seed, "output", n)
-        arrival_s = self._arrivals(seed, num_turns, session, first_row, output_tokens)
+        clock_s = self._arrivals(seed, num_turns, session, first_row, output_tokens)
+        arrival_s, lap = self._wrap(clock_s)
+        is_first = (turn == 0) | (lap != np.append(-1, lap[:-1]))
         said = np.append(0, np.cumsum(user_tokens + output_tokens))
         history_tokens = said[:-1] - said[first_row]
-        is_last = np.append(turn[1:] == 0, True)
+        is_last = np.append(is_first[1:], True)
+        output_run = self.num_system_prompts + 2 * np.arange(n) + 1 + lap * self._num_ids(n)
         table = TraceTable(
             arrival_s=arrival_s,
             prompt_tokens=self.system_prompt_tokens + history_tokens + user_tokens,
             output_tokens=output_tokens,
-            output_run=np.where(is_last, -1, self.num_system_prompts + 2 * np.arange(n) + 1),
-            session_id=session,
+            output_run=np.where(is_last, -1, output_run),
+            session_id=np.cumsum(is_first) - 1,
             turn=turn,
-            parent_id=np.where(turn == 0, -1, np.arange(n) - 1),
+            parent_id=np.where(is_first, -1, np.arange(n) - 1),
             provenance=provenance_of_generator("sessions", seed, n, asdict(self)),
         )
-        runs = self._runs(seed, session, turn, user_tokens, output_tokens)
+        runs = self._runs(seed, session, turn, lap, user_tokens, output_tokens)
         order = np.argsort(arrival_s, kind="stable")
         return replace(table, runs=runs).take(order)
 
@@ -140,11 +162,25 @@ class SessionsTrace:
         arrival_s: FloatArray = start_s[session] + (clock_s - clock_s[first_row])
         return arrival_s
 
+    def _wrap(self, clock_s: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Arrival times, and how often each was moved round to the start. Shape (n,) each."""
+        if not self.steady:
+            return clock_s, np.zeros(len(clock_s), dtype=np.int64)
+        length_s = len(clock_s) / self.rate_per_s
+        lap = np.floor(clock_s / length_s)
+        arrival_s: FloatArray = np.clip(clock_s - lap * length_s, 0.0, length_s)
+        return arrival_s, lap.astype(np.int64)
+
+    def _num_ids(self, num_requests: int) -> int:
+        """Run ids in use by the turns that were not moved; those of each lap follow."""
+        return self.num_system_prompts + 2 * num_requests
+
     def _runs(
         self,
         seed: int,
         session: IntArray,
         turn: IntArray,
+        lap: IntArray,
         user_tokens: IntArray,
         output_tokens: IntArray,
     ) -> PromptRuns:
@@ -159,9 +195,21 @@ class SessionsTrace:
         position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
         first_id = num_systems + 2 * (np.arange(len(turn)) - turn)
         ids = np.repeat(first_id - has_system, counts) + position
+        of_lap = np.repeat(lap * self._num_ids(len(turn)), counts)
         if has_system:
             ids[offsets[:-1]] = system
+            of_lap[offsets[:-1]] = 0
         system_tokens = np.full(num_systems, self.system_prompt_tokens, dtype=np.int64)
         said_tokens = np.stack((user_tokens, output_tokens), axis=1).ravel()
         tokens = np.concatenate((system_tokens, said_tokens))[ids]
-        return PromptRuns(ids=ids, offsets=offsets, tokens=tokens)
+        return PromptRuns(ids=ids + of_lap, offsets=offsets, tokens=tokens)
+
+
+def _refuse_too_many_runs(num_turns: IntArray) -> None:
+    num_runs = float(np.square(num_turns, dtype=np.float64).sum())
+    if num_runs > MAX_RUNS:
+        raise ConfigError(
+            f"trace.turns: {len(num_turns):,} sessions of {num_turns.mean():.4g} turns on average "
+            f"repeat {num_runs:,.0f} messages in their prompts, allowed: {MAX_RUNS:,}; "
+            "give fewer turns, trace.num_sessions or trace.num_requests"
+        )

@@ -41,5 +41,7 @@ def test_decode_sized_all_reduce_takes_5_to_22_us(name: str) -> None:
 
 @pytest.mark.parametrize("num_gpus", [0, 9, 16])
 def test_groups_beyond_a_node_are_refused(num_gpus: int) -> None:
-    with pytest.raises(ConfigError, match=rf"tensor_parallel={num_gpus}: .* allowed: 1..8"):
+    with pytest.raises(
+        ConfigError, match=rf"^cluster.tensor_parallel={num_gpus}: .* allowed: 1..8"
+    ):
         check_fits_node(num_gpus)

@@ -112,6 +112,27 @@ def test_efficiency_must_be_a_ratio(tmp_path: Path, value: object) -> None:
         load_profile(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("num_sms", 10**7, "1 to 1e+06 count"),
+        ("peak_flops_per_s", 312.0, "1e+06 to 1e+24 flops/s"),
+        ("hbm_bytes_per_s", 2039.0, "1e+06 to 1e+24 bytes/s"),
+        ("pcie_bytes_per_s", 1e-300, "1e+06 to 1e+24 bytes/s"),
+        ("hbm_capacity_bytes", 10**20, "1 to 1e+18 bytes"),
+        ("hbm_efficiency_ratio", 1e-4, "0.001 to 1 ratio"),
+        ("step_overhead_s", 1e-300, "1e-12 to 10 s"),
+        ("collective_latency_s", 25.0, "1e-12 to 10 s"),
+    ],
+)
+def test_absurd_constant_is_refused_with_its_bounds(
+    tmp_path: Path, key: str, value: float, allowed: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_profile(written(tmp_path, a100_with(key, value=value)))
+    assert f"{key}: value must be from {allowed}, found {value!r}" in str(caught.value)
+
+
 def test_device_built_in_code_is_checked_too() -> None:
     with pytest.raises(ConfigError, match="step_overhead_s must be a positive number, found 0"):
         replace(load_profile("h100_sxm"), step_overhead_s=0.0)
@@ -153,6 +174,10 @@ def test_empty_source_is_refused(tmp_path: Path) -> None:
         ("{", "not valid JSON: .* line 1 column 2"),
         ("[1]", "must hold one JSON object, found list"),
         ('{"name": "a", "name": "b"}', "key name appears twice"),
+        ('{"name": ' + "9" * 5000 + "}", "not valid JSON: a number of too many digits"),
+        ('{"name": ' + "[" * 200_000, "not valid JSON: too deep"),
+        ('{"name": "\\ud83d"}', r"text with \\ud83d, half of a character"),
+        ('{"\\udc00": 1}', r"text with \\udc00, half of a character"),
         ('{"name": "a"}', "missing key title, date, constants"),
     ],
 )
@@ -162,6 +187,15 @@ def test_broken_file_is_one_clear_line(tmp_path: Path, text: str, complaint: str
     with pytest.raises(ConfigError, match=complaint) as caught:
         load_profile(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_messages_stay_short_and_paths_with_a_nul_are_one_line(tmp_path: Path) -> None:
+    path = written(tmp_path, a100_with("num_sms", value=-(10**4000)))
+    with pytest.raises(ConfigError, match="positive whole number") as caught:
+        load_profile(path)
+    assert len(str(caught.value)) < 300
+    with pytest.raises(ConfigError, match="cannot read the file"):
+        load_profile("a\0/b.json")
 
 
 def test_absent_file_is_one_clear_line(tmp_path: Path) -> None:

@@ -171,6 +171,8 @@ def test_unknown_architecture_lists_the_supported_ones(
     [
         (LLAMA3_8B, {"hidden_size": "4096"}, "hidden_size must be a whole number >= 1"),
         (LLAMA3_8B, {"num_hidden_layers": 0}, "num_hidden_layers must be a whole number >= 1"),
+        (LLAMA3_8B, {"hidden_size": 10**300 * 32}, "hidden_size must be .* <= 1,000,000,000, fou"),
+        (LLAMA3_8B, {"vocab_size": 10**9 + 1}, "vocab_size must be .* found 1000000001"),
         (LLAMA3_8B, {"hidden_size": 4097}, "no multiple of num_attention_heads 32"),
         (LLAMA3_8B, {"num_key_value_heads": 5}, "num_kv_heads must divide"),
         (LLAMA3_8B, {"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
@@ -202,3 +204,23 @@ def test_broken_json_is_one_clear_line(tmp_path: Path) -> None:
 def test_folder_without_configuration_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config\.json: cannot read the file"):
         from_hf_config(tmp_path)
+
+
+@pytest.mark.parametrize("architecture", ["LlavaForConditionalGeneration", "LlamaForCausalLM"])
+def test_multimodal_configuration_is_refused_by_what_is_nested(
+    tmp_path: Path, architecture: str
+) -> None:
+    outer = {"architectures": [architecture], "vocab_size": 7}
+    path = written(tmp_path, outer | {"text_config": LLAMA3_8B})
+    with pytest.raises(ConfigError) as caught:
+        from_hf_config(path)
+    message = str(caught.value)
+    assert "hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads" in message
+    assert "only inside text_config: multimodal models are not modelled" in message
+    assert "vocab_size" not in message
+
+
+def test_what_does_not_change_the_cost_is_left_alone(tmp_path: Path) -> None:
+    more = {"rope_scaling": {"type": "yarn", "factor": 4.0}, "text_config": None}
+    plain = from_hf_config(written(tmp_path, LLAMA3_8B))
+    assert from_hf_config(written(tmp_path, LLAMA3_8B | more)) == plain

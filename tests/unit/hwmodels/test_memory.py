@@ -9,6 +9,7 @@ from hwmodels.memory import (
     COLLECTIVE_BUFFER_BYTES,
     SAMPLER_BYTES_PER_LOGIT,
     activation_peak_bytes,
+    check_weights_fit,
     kv_capacity,
 )
 from hwmodels.model_catalogue import load_model
@@ -92,17 +93,40 @@ def test_model_that_does_not_fit_says_what_is_missing_and_what_would_fit() -> No
     with pytest.raises(CapacityError) as caught:
         kv_capacity(A100, load_model("llama3_70b"))
     message = str(caught.value)
-    assert "llama3_70b does not fit a100_sxm_80gb with tensor_parallel=1" in message
+    assert "llama3_70b does not fit a100_sxm_80gb with cluster.tensor_parallel=1" in message
     assert "GiB missing per GPU" in message
-    assert "tensor_parallel=2 would fit" in message
+    assert "cluster.tensor_parallel=2 would fit" in message
     assert "\n" not in message
     assert kv_capacity(A100, load_model("llama3_70b"), tensor_parallel=2).num_blocks > 2
 
 
 def test_model_that_fits_no_group_says_so() -> None:
     deep = replace(load_model("llama3_70b"), num_layers=800)
-    with pytest.raises(CapacityError, match="no tensor_parallel up to 8 fits"):
+    with pytest.raises(CapacityError, match=r"no cluster\.tensor_parallel up to 8 fits"):
         kv_capacity(A100, deep, tensor_parallel=2)
+
+
+def test_weights_that_fit_need_no_room_for_anything_else() -> None:
+    check_weights_fit(A100, load_model("llama3_70b"), 2)
+    check_weights_fit(A100, LLAMA3_8B, 1, LLAMA3_8B.weight_bytes / A100.hbm_capacity_bytes + 1e-9)
+
+
+def test_weights_that_do_not_fit_are_refused_in_the_words_of_the_capacity() -> None:
+    with pytest.raises(CapacityError) as caught:
+        check_weights_fit(A100, load_model("llama3_70b"))
+    assert str(caught.value) == (
+        "model llama3_70b does not fit a100_sxm_80gb with cluster.tensor_parallel=1: "
+        "60.18 GiB missing per GPU (71.23 GiB usable of 79.15 - weights 131.42); "
+        "cluster.tensor_parallel=2 would fit"
+    )
+    with pytest.raises(CapacityError, match=r"no cluster\.tensor_parallel up to 8 fits"):
+        check_weights_fit(A100, load_model("llama3_70b"), 2, 0.01)
+
+
+@pytest.mark.parametrize(("degree", "ratio"), [(0, 0.9), (3, 0.9), (16, 0.9), (1, 0), (1, 2)])
+def test_check_of_the_weights_refuses_bad_arguments(degree: int, ratio: float) -> None:
+    with pytest.raises(ConfigError):
+        check_weights_fit(A100, LLAMA3_8B, degree, ratio)
 
 
 def test_room_for_the_null_block_alone_does_not_count() -> None:
@@ -140,3 +164,23 @@ def test_counts_below_one_are_refused(key: str) -> None:
 def test_impossible_split_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match="possible: 1, 2, 4"):
         kv_capacity(A100, load_model("qwen2_5_7b"), tensor_parallel=8)
+
+
+@pytest.mark.parametrize("key", ["max_num_batched_tokens", "max_num_seqs", "block_tokens"])
+def test_absurd_counts_are_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} must be at most 1,000,000,000, found 1000"):
+        kv_capacity(A100, LLAMA3_8B, **{key: 10**400})
+
+
+def test_a_shape_of_the_largest_sizes_allowed_is_refused_in_one_line() -> None:
+    size = 10**9
+    huge = replace(
+        LLAMA3_8B,
+        hidden_size=size,
+        num_layers=size,
+        intermediate_size=size,
+        num_attention_heads=size,
+        num_kv_heads=size,
+    )
+    with pytest.raises(CapacityError, match=r"no cluster\.tensor_parallel up to 8 fits"):
+        kv_capacity(A100, huge)

@@ -95,23 +95,31 @@ BAD = {
     ),
     "negative cv": (
         {"kind": "lognormal", "mean": 5, "cv": -1},
-        "trace.prompt.cv=-1: must be a finite number >= 0",
+        "trace.prompt.cv=-1: must be a finite number >= 0 and <= 1000",
+    ),
+    "absurd cv": (
+        {"kind": "lognormal", "mean": 5, "cv": 1e308},
+        "trace.prompt.cv=1e+308: must be a finite number >= 0 and <= 1000",
+    ),
+    "tiny mean": (
+        {"kind": "lognormal", "mean": 1e-320, "cv": 5},
+        "trace.prompt.mean=1e-320: must be a finite number >= 1e-09 and <= 1e+09",
     ),
     "zero mean": (
         {"kind": "lognormal", "mean": 0, "cv": 1},
-        "trace.prompt.mean=0: must be a finite number > 0",
+        "trace.prompt.mean=0: must be a finite number >= 1e-09 and <= 1e+09",
     ),
     "NaN median": (
         {"kind": "lognormal", "median": math.nan, "sigma": 1},
-        "trace.prompt.median=nan: must be a finite number > 0",
+        "trace.prompt.median=nan: must be a finite number >= 1e-09 and <= 1e+09",
     ),
     "infinite sigma": (
         {"kind": "lognormal", "median": 5, "sigma": math.inf},
-        "trace.prompt.sigma=inf: must be a finite number >= 0",
+        "trace.prompt.sigma=inf: must be a finite number >= 0 and <= 10000",
     ),
     "boolean sigma": (
         {"kind": "lognormal", "median": 5, "sigma": True},
-        "trace.prompt.sigma=True: must be a finite number >= 0",
+        "trace.prompt.sigma=True: must be a finite number >= 0 and <= 10000",
     ),
 }
 
@@ -121,3 +129,10 @@ def test_a_bad_distribution_is_one_line_with_key_value_and_range(spec: Any, mess
     with pytest.raises(ConfigError) as caught:
         length_distribution("trace.prompt", spec)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("mean", [1e-9, 1e9])
+@pytest.mark.parametrize("cv", [0, 1000])
+def test_the_extremes_allowed_give_lengths_in_range(mean: float, cv: float) -> None:
+    tokens = draw({"kind": "lognormal", "mean": mean, "cv": cv}, 100)
+    assert 1 <= tokens.min() <= tokens.max() <= 10_000_000

@@ -71,6 +71,11 @@ def test_the_last_line_may_end_in_any_way(tmp_path: Path, ending: str) -> None:
     assert read_mooncake(write(tmp_path, row() + ending)).num_requests == 1
 
 
+def test_colons_and_equal_keys_of_different_objects_are_no_repetition(tmp_path: Path) -> None:
+    more = {"at": "12:30:00", "one": {"a": 1}, "other": {"a": 2}, "timestamp:": 3}
+    assert read_mooncake(write(tmp_path, row(**more) + "\n" + row())).num_requests == 2
+
+
 def test_a_byte_order_mark_is_not_part_of_the_first_row(tmp_path: Path) -> None:
     path = write(tmp_path, b"\xef\xbb\xbf" + row().encode())
     table = read_mooncake(path)
@@ -134,6 +139,18 @@ BAD_ROWS = {
     "an id is a list": (row(hash_ids=[7, [8]]), ["hash_ids contains [8]", "integers from 0"]),
     "too few ids": (row(hash_ids=[7]), ["hash_ids has 1 ids", "must be 2", "input_length 1000"]),
     "too many ids": (row(hash_ids=[7, 8, 9]), ["hash_ids has 3 ids", "must be 2", "512 tokens"]),
+    "a repeated key": (
+        row().replace("{", '{"input_length": 9, ', 1),
+        ["key 'input_length' appears twice"],
+    ),
+    "a repeated key in two spellings": (
+        row().replace("{", '{"input\\u005flength": 9, ', 1),
+        ["key 'input_length' appears twice"],
+    ),
+    "a repeated key inside one that is not read": (
+        row(more=1).replace('"more": 1', '"more": {"a": 1, "a": 2}'),
+        ["key 'a' appears twice"],
+    ),
     "no ids": (row(hash_ids=[]), ["hash_ids has 0 ids", "must be 2", "trace.block_tokens"]),
 }
 
@@ -225,9 +242,12 @@ def test_sort_keeps_the_order_of_many_rows_of_equal_time(tmp_path: Path) -> None
     [
         ({"path": ""}, "trace.path='': must be the path of a trace file"),
         ({"path": None}, "trace.path=None: must be the path of a trace file"),
-        ({"block_tokens": 0}, "trace.block_tokens=0: must be an integer >= 1"),
-        ({"block_tokens": 1.5}, "trace.block_tokens=1.5: must be an integer >= 1"),
-        ({"block_tokens": True}, "trace.block_tokens=True: must be an integer >= 1"),
+        ({"block_tokens": 0}, "trace.block_tokens=0: must be an integer from 1 to 10,000,000"),
+        ({"block_tokens": 1.5}, "trace.block_tokens=1.5: must be an integer from 1 to 10,000,000"),
+        (
+            {"block_tokens": True},
+            "trace.block_tokens=True: must be an integer from 1 to 10,000,000",
+        ),
         ({"sort": "yes"}, "trace.sort='yes': must be true or false"),
     ],
 )

@@ -29,6 +29,7 @@ def sessions(**changes: Any) -> SessionsTrace:
         "num_sessions": 400,
         "num_system_prompts": 3,
         "system_prompt_tokens": 64,
+        "steady": False,
     }
     return SessionsTrace(**{**options, **changes})
 
@@ -178,13 +179,16 @@ def test_a_limit_that_cuts_conversations_leaves_no_dangling_parent_or_output() -
         ({"num_requests": 5}, "trace.num_sessions=400, trace.num_requests=5: exactly one"),
         ({"num_sessions": None}, "trace.num_sessions=None, trace.num_requests=None: exactly one"),
         ({"num_sessions": 0}, "trace.num_sessions=0: must be an integer from 1 to"),
-        ({"rate_per_s": 0.0}, "trace.rate_per_s=0.0: must be a finite number > 0"),
+        ({"rate_per_s": 0.0}, "trace.rate_per_s=0.0: must be a finite number >= 1e-09"),
         ({"turns": {"kind": "x"}}, "trace.turns.kind='x': must be one of"),
         ({"turns": fixed(1001)}, "trace.turns.value=1001: must be an integer from 1 to 1,000"),
         ({"user": {"kind": "x"}}, "trace.user.kind='x': must be one of"),
         ({"output": {"kind": "x"}}, "trace.output.kind='x': must be one of"),
         ({"think_time_s": -1}, "trace.think_time_s=-1: must be a finite number >= 0"),
         ({"service_s_per_token": None}, "trace.service_s_per_token=None: must be a finite number"),
+        ({"think_time_s": 1e308}, "trace.think_time_s=1e+308: must be a finite number >= 0 and"),
+        ({"service_s_per_token": 1e308}, "trace.service_s_per_token=1e+308: must be a finite"),
+        ({"service_s_per_token": 10**20 - 1}, "trace.service_s_per_token=99999999999999999999: "),
         ({"num_system_prompts": 0}, "trace.num_system_prompts=0: must be an integer from 1 to"),
         ({"system_prompt_tokens": -1}, "trace.system_prompt_tokens=-1: must be an integer from 0"),
         ({"system_prompt_skew": -1}, "trace.system_prompt_skew=-1: must be a finite number >= 0"),
@@ -194,3 +198,58 @@ def test_bad_options_are_one_line(options: dict[str, Any], message: str) -> None
     with pytest.raises(ConfigError) as caught:
         sessions(**options)
     assert str(caught.value).startswith(message)
+
+
+def test_extreme_times_that_are_allowed_end_in_one_line_about_late_arrivals() -> None:
+    for name in ("think_time_s", "service_s_per_token"):
+        with pytest.raises(ConfigError) as caught:
+            build_workload(sessions(**{name: 10**9}), seed=1)
+        assert "check trace.rate_scale, trace.rate_per_s, trace.think_time_s" in str(caught.value)
+
+
+def test_conversations_whose_prompts_would_fill_the_memory_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        sessions(num_sessions=101, turns=fixed(1000)).load(1)
+    assert str(caught.value).startswith(
+        "trace.turns: 101 sessions of 1000 turns on average repeat 101,000,000 messages in their "
+        "prompts, allowed: 100,000,000"
+    )
+
+
+def test_a_steady_trace_has_the_same_rate_from_start_to_end() -> None:
+    steady = build_workload(sessions(steady=True, num_sessions=3000, rate_per_s=5.0), seed=3)
+    n = steady.num_requests
+    assert n / steady.arrival_s[-1] == pytest.approx(5.0, rel=0.01)
+    counts, _ = np.histogram(steady.arrival_s, bins=20, range=(0.0, n / 5.0))
+    # Turns of a conversation cluster, so counts vary more than Poisson ones.
+    assert np.abs(counts - n / 20).max() < 5 * (n / 20) ** 0.5
+    slow = {"num_sessions": 3000, "rate_per_s": 5.0, "think_time_s": 300.0}
+    ramping = build_workload(sessions(**slow), seed=3)
+    counts, _ = np.histogram(ramping.arrival_s, bins=20)
+    assert counts[-1] < 0.2 * n / 20
+
+
+def test_turns_that_moved_to_the_start_continue_a_conversation_from_before_the_trace() -> None:
+    trace = sessions(steady=True, turns=fixed(4), num_sessions=50)
+    workload = build_workload(trace, seed=1)
+    assert workload.turn is not None
+    assert workload.parent_id is not None
+    is_moved = (workload.parent_id < 0) & (workload.turn > 0)
+    assert is_moved.any()
+    own = np.diff(workload.path_offsets)
+    for row in np.flatnonzero(is_moved).tolist():
+        # Nobody before shares its history: only the system prompt, or what its own follow-up reads.
+        earlier = {node for other in range(row) for node in workload.path(other)[1:]}
+        assert earlier.isdisjoint(workload.path(row))
+        assert own[row] >= 1
+    follow_ups = workload.parent_id >= 0
+    assert (
+        workload.arrival_s[follow_ups] >= workload.arrival_s[workload.parent_id[follow_ups]]
+    ).all()
+    assert workload.num_requests == 200
+
+
+def test_a_steady_trace_keeps_all_lengths_but_the_sharing_across_its_ends() -> None:
+    steady, plain = (build_workload(sessions(steady=s), seed=2) for s in (True, False))
+    for name in ("prompt_tokens", "output_tokens"):
+        assert sorted(getattr(steady, name)) == sorted(getattr(plain, name))

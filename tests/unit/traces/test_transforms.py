@@ -1,5 +1,7 @@
 """Window, limit and rate scale: what they keep, what they record, what they refuse."""
 
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +91,14 @@ def test_order_is_window_then_limit_then_rate_and_all_is_recorded() -> None:
         ({"limit": 2.0}, "trace.limit=2.0: must be an integer >= 1"),
         ({"limit": True}, "trace.limit=True: must be an integer >= 1"),
         ({"limit": "all"}, "trace.limit='all': must be an integer >= 1"),
-        ({"rate_scale": 0}, "trace.rate_scale=0: must be a finite number > 0"),
-        ({"rate_scale": -1}, "trace.rate_scale=-1: must be a finite number > 0"),
-        ({"rate_scale": float("inf")}, "trace.rate_scale=inf: must be a finite number > 0"),
-        ({"rate_scale": None}, "trace.rate_scale=None: must be a finite number > 0"),
-        ({"rate_scale": 1e-310}, "trace.rate_scale=1e-310: too small, arrival times overflow"),
+        ({"rate_scale": 0}, "trace.rate_scale=0: must be a finite number >= 1e-09 and <= 1e+09"),
+        ({"rate_scale": -1}, "trace.rate_scale=-1: must be a finite number >= 1e-09"),
+        ({"rate_scale": float("inf")}, "trace.rate_scale=inf: must be a finite number >= 1e-09"),
+        ({"rate_scale": None}, "trace.rate_scale=None: must be a finite number >= 1e-09"),
+        ({"rate_scale": 1e-310}, "trace.rate_scale=1e-310: must be a finite number >= 1e-09"),
+        ({"rate_scale": 10**400}, "trace.rate_scale=1000000"),
+        ({"rate_scale": 10**5000}, "trace.rate_scale=<int of very many digits>: must be a finite"),
+        ({"window_s": 10**400}, "trace.window_s=1000000"),
         ({"window_s": 0}, "trace.window_s=0: must be a finite number > 0"),
         ({"window_s": "60"}, "trace.window_s='60': must be a finite number > 0"),
         ({"window_s": [5]}, "trace.window_s=[5]: must be a length or [start, end], in seconds"),
@@ -140,3 +145,45 @@ def test_requests_that_are_left_out_share_nothing(tmp_path: Path) -> None:
 def test_a_seed_is_a_whole_number(tmp_path: Path, seed: Any) -> None:
     with pytest.raises(ConfigError, match=r"^seed=.*: must be an integer >= 0$"):
         build_workload(mooncake(tmp_path), seed=seed)
+
+
+@dataclass
+class Table:
+    """A source of one given table."""
+
+    table: TraceTable
+
+    def load(self, seed: int) -> TraceTable:
+        return self.table
+
+
+def last_arrival_at(time_s: float) -> Table:
+    return Table(replace(ten_rows(), arrival_s=np.append(np.arange(9.0), time_s)))
+
+
+def test_arrivals_after_31_years_are_refused_with_the_keys_to_check(tmp_path: Path) -> None:
+    assert build_workload(last_arrival_at(1e9), seed=0).num_requests == 10
+    with pytest.raises(ConfigError) as caught:
+        build_workload(last_arrival_at(1.5e9), seed=0)
+    assert str(caught.value) == (
+        "trace: the last request arrives after 1.5e+09 s, allowed: at most 1e+09 s (31 years); "
+        "check trace.rate_scale, trace.window_s"
+    )
+    with pytest.raises(ConfigError, match=r"after 3e\+09 s, .* check trace.rate_scale"):
+        build_workload(mooncake(tmp_path), seed=0, rate_scale=1e-9)
+
+
+@pytest.mark.parametrize("time_s", [math.nan, -1.0, 3.0])
+def test_rows_that_are_no_workload_are_one_line(time_s: float) -> None:
+    with pytest.raises(ConfigError, match=r"^trace: these options give no valid .*arrival_s must"):
+        build_workload(last_arrival_at(time_s), seed=0)
+
+
+@pytest.mark.parametrize("error", [ValueError("a\nb"), OverflowError("a b"), MemoryError("a b")])
+def test_an_error_of_generation_is_one_line(error: Exception) -> None:
+    class Broken:
+        def load(self, seed: int) -> TraceTable:
+            raise error
+
+    with pytest.raises(ConfigError, match=r"^trace: these options give no valid workload: a b$"):
+        build_workload(Broken(), seed=0)
