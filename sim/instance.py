@@ -37,10 +37,13 @@ class Instance(InstanceState):
         "_admission_index",
         "_calls",
         "_decode_step_s",
+        "_free_queue",
         "_log_run",
         "_mixed_step_s",
         "_next_key",
+        "_num_usable_blocks",
         "_plan_step",
+        "_tells_steps",
         "_wake_callback",
         "_write_run_ends",
     )
@@ -49,6 +52,9 @@ class Instance(InstanceState):
         super().__init__(*args, **kwargs)
         self._admission_index = 0
         # Bound once: these are called for every run.
+        self._free_queue = self.kv.queue
+        self._num_usable_blocks = self.kv.num_usable_blocks
+        self._tells_steps = self._hooks.on_step is not None
         self._plan_step = self.rules.plan_step
         self._decode_step_s = self.cost.decode_step_s
         self._write_run_ends = self.cost.write_run_ends
@@ -136,7 +142,7 @@ class Instance(InstanceState):
             num_steps = self._plan_step(self, now_s)
             if not num_steps:
                 break
-            step, chunks, ends, kv = batch.step, plan.chunks, self.step_ends, self.kv
+            step, chunks, ends = batch.step, plan.chunks, self.step_ends
             planned = step + num_steps
             if planned > ends.capacity:
                 ends.reserve(planned)
@@ -149,10 +155,10 @@ class Instance(InstanceState):
             else:
                 self._write_run_ends(batch, num_steps, start_s, ends, step)
             self._run_steps = num_steps
-            self._used_at_plan = kv.num_usable_blocks - kv.queue.num_blocks
-            if self._hooks.on_step is not None and num_steps == 1:
+            self._free_at_plan = self._free_queue.num_blocks
+            if self._tells_steps and num_steps == 1:
                 size = batch.num_requests + len(chunks)
-                self._hooks.on_step(self, size, view[step] - start_s)
+                self.policy.on_step(self, size, view[step] - start_s)
             planned -= lag
             if planned > completed:
                 self._completed_at_wake = planned
@@ -192,7 +198,7 @@ class Instance(InstanceState):
                 plan.prefill_tokens,
                 context_tokens,
                 len(self.waiting),
-                self._used_at_plan,
+                self._num_usable_blocks - self._free_at_plan,
             )
         )
         self._run_steps = 0

@@ -53,12 +53,12 @@ class InstanceState:
         "_clock",
         "_completed",
         "_completed_at_wake",
+        "_free_at_plan",
         "_hooks",
         "_is_making_room",
         "_log",
         "_run_steps",
         "_stale_view",
-        "_used_at_plan",
         "_wake_key",
         "_wake_s",
         "batch",
@@ -124,7 +124,7 @@ class InstanceState:
         self._completed_at_wake = 0
         self._is_making_room = False
         self._run_steps = 0
-        self._used_at_plan = 0
+        self._free_at_plan = 0
         self._wake_key = -1
         self._wake_s = 0.0
 

@@ -70,6 +70,10 @@ class Request:
         "shared_blocks",
     )
 
+    # Set when it begins to decode.
+    decode_start_step: int
+    finish_step: int
+
     def __init__(
         self,
         workload: Workload | None,
@@ -98,8 +102,6 @@ class Request:
         self.admitted_s = -1.0
         self.num_preemptions = 0
         self.admission_index = -1
-        self.decode_start_step = 0
-        self.finish_step = 0
         self.intervals: tuple[int, ...] = ()
         self.extents: list[Extent] = []
         self.num_blocks = 0

@@ -6,12 +6,12 @@ and `long_prefill_token_threshold` 0 (its default).
 Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sim.errors import ConfigError, InvalidDecisionError
 from sim.instance import MAX_RUN_STEPS, Instance
-from sim.interfaces import PrefillChunk
+from sim.interfaces import BatchPolicy, PrefillChunk
 from sim.kv_cache import Hit
 from sim.request import DECODING, PREFILLING, WAITING, Request
 
@@ -158,12 +158,7 @@ class VllmV1:
         block_tokens = kv.block_tokens
         admitted: list[int] = []
         blocked = None
-        candidates = policy.candidates(instance, now_s)
-        if not isinstance(candidates, Iterable):
-            raise InvalidDecisionError(
-                type(policy).__name__, f"candidates() returned {candidates!r}, not requests"
-            )
-        for request in candidates:
+        for request in _iterate(policy, policy.candidates(instance, now_s)):
             if not isinstance(request, Request) or request.phase != WAITING:
                 raise _not_waiting(instance, request)
             total = request.prompt_tokens + request.generated_tokens
@@ -237,6 +232,15 @@ class VllmV1:
                     hashed = instance.hashed_tokens(writer)
                     steps = min(steps, kv.block_tokens - hashed % kv.block_tokens)
         return steps
+
+
+def _iterate(policy: BatchPolicy, candidates: Iterable[Request]) -> Iterator[Request]:
+    try:
+        return iter(candidates)
+    except TypeError:
+        raise InvalidDecisionError(
+            type(policy).__name__, f"candidates() returned {candidates!r}, not requests"
+        ) from None
 
 
 def _not_waiting(instance: Instance, request: object) -> InvalidDecisionError:
