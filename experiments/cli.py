@@ -5,8 +5,9 @@ Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 i
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 EXIT_OK, EXIT_DEFECT, EXIT_MISTAKE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -18,6 +19,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     Args:
         argv: arguments without the program's name; None takes those of the process.
     """
+    from experiments.streams import install_lenient_streams
+
+    install_lenient_streams()
     sys.exit(run_command(list(sys.argv[1:] if argv is None else argv)))
 
 
@@ -38,17 +42,21 @@ def run_command(arguments: list[str]) -> int:
 
         print(f"flocksim {version('flocksim')}")
         return EXIT_OK
-    return _run_hydra(arguments)
+    from experiments.arguments import overrides_first
+
+    return _run_hydra(overrides_first(arguments))
 
 
 def complain(line: str) -> int:
     """One line on standard error; the exit code of a mistake."""
-    print(f"flocksim: error: {line}", file=sys.stderr)
+    text = " ".join(part.strip() for part in line.splitlines())
+    print(f"flocksim: error: {text}", file=sys.stderr)
     return EXIT_MISTAKE
 
 
 def _run_hydra(arguments: list[str]) -> int:
     from experiments.hydra_errors import explain
+    from experiments.policy_errors import show_cause
     from sim.errors import FlocksimError
 
     outcomes: list[int | Exception] = []
@@ -61,16 +69,16 @@ def _run_hydra(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("flocksim: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        with suppress(OSError):
-            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
-        return EXIT_OK
     except FlocksimError as error:
+        show_cause(error)
         return complain(str(error))
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else EXIT_MISTAKE
     except Exception as error:
         line = explain(error, [item for item in arguments if not item.startswith("-")])
+        if line is None and isinstance(error, FileExistsError | NotADirectoryError):
+            whole = "it is" if isinstance(error, FileExistsError) else "a part of it is"
+            line = f"{error.filename}: hydra.run.dir must be a directory, but {whole} a file"
         if line is None and isinstance(error, OSError):
             line = f"{error.filename or 'output'}: {error.strerror or error}"
         if line is None:
@@ -99,12 +107,19 @@ def _hydra_app(outcomes: list[int | Exception]) -> None:
 
 @contextmanager
 def _hydra_environment(arguments: list[str]) -> Iterator[None]:
-    """Hydra reads `sys.argv`, and hands us its exceptions only if asked by a variable."""
+    """Hydra reads `sys.argv`, and hands us its exceptions only if asked by a variable.
+
+    Its warnings would come before our error line; a search path that does not exist, of which it
+    only warns, is an error.
+    """
     old_argv, old_value = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
     sys.argv = [old_argv[0] if old_argv else "flocksim", *arguments]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning, module="hydra")
+            warnings.filterwarnings("error", r"provider=.* is not available", UserWarning)
+            yield
     finally:
         sys.argv = old_argv
         if old_value is None:

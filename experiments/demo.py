@@ -9,7 +9,9 @@ from experiments.composing import compose_config
 from experiments.hydra_errors import explain
 from experiments.job import JobRun, simulate_job
 from experiments.package_guard import foreign_package
-from experiments.quantities import count, digits, duration, percent, rate
+from experiments.policy_errors import show_cause
+from experiments.quantities import ABSENT, count, digits, duration, percent, rate
+from experiments.streams import install_lenient_streams
 from experiments.summary import deployment_lines, make_console
 from sim.errors import FlocksimError
 
@@ -38,6 +40,7 @@ def main(overrides: Sequence[str] | None = None) -> int:
         line = str(error) if isinstance(error, FlocksimError) else explain(error, given)
         if line is None:
             raise
+        show_cause(error)
         return complain(line)
     for line in deployment_lines(runs[0].deployment, runs[0].job.cluster.tensor_parallel):
         print(line)
@@ -72,7 +75,7 @@ def comparison(runs: Sequence[JobRun]) -> "Table":
 def _figures(run: JobRun) -> dict[str, str]:
     m = run.metrics
     return {
-        "regime": str(run.document["regime"]),
+        "regime": str(run.document["regime"] or ABSENT),
         "finished": f"{count(m['num_finished'])} of {count(m['num_requests'])}",
         "TTFT p50": duration(m["ttft_p50_s"]),
         "TTFT p99": duration(m["ttft_p99_s"]),
@@ -91,4 +94,5 @@ def _figures(run: JobRun) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    install_lenient_streams()
     sys.exit(main())

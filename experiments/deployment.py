@@ -11,6 +11,7 @@ from hwmodels.model_shape import ModelShape
 from hwmodels.roofline import RooflineCost
 from sim.cluster import ClusterSpec
 from sim.engine_rules import EngineRules
+from sim.errors import CapacityError
 from sim.interfaces import CostModel
 from sim.units import GIB
 
@@ -45,6 +46,8 @@ class Deployment:
         shape: the whole model.
         sizes: the engine's sizes.
         capacity: where the KV blocks come from; None if their number was given.
+        num_fitting_blocks: KV blocks that the whole memory of the GPU would hold; None unless
+            their number was given.
         spec: the cluster.
     """
 
@@ -52,6 +55,7 @@ class Deployment:
     shape: ModelShape
     sizes: EngineSizes
     capacity: KvCapacity | None
+    num_fitting_blocks: int | None
     spec: ClusterSpec
 
 
@@ -101,11 +105,21 @@ def build_deployment(config: JobConfig) -> Deployment:
     )
     capacity = _capacity(config, device, shape, sizes)
     num_gpu_blocks = config.engine_options.num_gpu_blocks
+    num_fitting_blocks = None
     if capacity is not None:
         num_gpu_blocks = capacity.num_blocks
+    else:
+        num_fitting_blocks = _num_fitting_blocks(config, device, shape, sizes)
     assert num_gpu_blocks is not None
     spec = _cluster_spec(config, num_gpu_blocks, rules, cost)
-    return Deployment(device=device, shape=shape, sizes=sizes, capacity=capacity, spec=spec)
+    return Deployment(
+        device=device,
+        shape=shape,
+        sizes=sizes,
+        capacity=capacity,
+        num_fitting_blocks=num_fitting_blocks,
+        spec=spec,
+    )
 
 
 def _capacity(
@@ -114,11 +128,38 @@ def _capacity(
     """KV cache from the memory of the GPU, None if its blocks are given."""
     if sizes.gpu_memory_utilization is None:
         return None
+    return _capacity_at(sizes.gpu_memory_utilization, config, device, shape, sizes)
+
+
+def _num_fitting_blocks(
+    config: JobConfig, device: DeviceSpec, shape: ModelShape, sizes: EngineSizes
+) -> int:
+    """KV blocks that the whole memory of the GPU would hold.
+
+    Raises:
+        CapacityError: not even the weights fit.
+    """
+    shard = shape.sharded(config.cluster.tensor_parallel)
+    if shard.weight_bytes + device.cuda_context_bytes > device.hbm_capacity_bytes:
+        return _capacity_at(DEFAULT_MEMORY_UTILIZATION, config, device, shape, sizes).num_blocks
+    try:
+        return _capacity_at(1.0, config, device, shape, sizes).num_blocks
+    except CapacityError:
+        return 0
+
+
+def _capacity_at(
+    gpu_memory_utilization: float,
+    config: JobConfig,
+    device: DeviceSpec,
+    shape: ModelShape,
+    sizes: EngineSizes,
+) -> KvCapacity:
     return kv_capacity(
         device,
         shape,
         tensor_parallel=config.cluster.tensor_parallel,
-        gpu_memory_utilization=sizes.gpu_memory_utilization,
+        gpu_memory_utilization=gpu_memory_utilization,
         max_num_batched_tokens=sizes.max_num_batched_tokens,
         max_num_seqs=sizes.max_num_seqs,
         block_tokens=config.engine_options.block_tokens,

@@ -46,6 +46,8 @@ EXAMPLES = (
 _TAIL = """
 A policy of your own is a class and a YAML file in DIR/routing (or another group) with
 `_target_: package.Class`: flocksim hydra.searchpath=[file://DIR] routing=NAME
+If its code raises, one line says where; with FLOCKSIM_TRACEBACK=1 in the environment its
+traceback comes first.
 Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 interrupted.
 More: flocksim --hydra-help
 """

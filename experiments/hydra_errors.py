@@ -12,6 +12,15 @@ _NO_KEY = re.compile(
     r"Could not override '[^']+'|Key '[^']+' is not in struct|Error merging override"
 )
 
+_SWEEP = re.compile(r"Ambiguous value for argument|requires --multirun")
+
+_NOT_A_MAPPING = "Cannot merge DictConfig with ListConfig"
+
+_SPECIAL = re.compile(r"^[^=]+=.*[^\w./:+-]")
+"""An override whose value has characters that mean something to Hydra."""
+
+_QUOTE = "or quote one value inside, for example \"trace.path='a=b c.jsonl'\""
+
 _CHOICE = re.compile(r"[\w/]+=[\w/]+$|hydra\.searchpath=")
 
 
@@ -25,16 +34,23 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> str | None:
     from hydra.errors import HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+    if any(base.__module__.startswith("yaml.") for base in type(error).__mro__):
+        return _broken_yaml(error)
+    if isinstance(error, UnicodeDecodeError) and (path := _local_of(error, "full_path")):
+        return f"{path}: is no UTF-8 ({error.reason} at byte {error.start})"
+    if isinstance(error, UserWarning):
+        return f"hydra.searchpath: {error}"
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
     if isinstance(error, OverrideParseException):
-        return (
-            f"cannot read {error.override!r}: write key=value, for example seed=1 "
-            f"({_first_line(error.message, skip='Error parsing')})"
-        )
+        return _unreadable(error)
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} is not set: give {error.full_key}=..."
     if isinstance(error, HydraException):
+        if _SWEEP.search(str(error)):
+            return f"{_first_line(str(error))}: add -m for a sweep over several values, {_QUOTE}"
+        if _NOT_A_MAPPING in str(error):
+            return f"{_composed_file(error)}:1: must hold keys with values, found a list"
         key = getattr(error.__cause__, "full_key", None)
         is_unknown = _NO_KEY.search(str(error)) is not None
         return _unknown_key(str(key), overrides) if is_unknown and key else _first_line(str(error))
@@ -42,6 +58,40 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> str | None:
         where = f"{error.full_key}: " if error.full_key else ""
         return where + _first_line(str(error))
     return _first_line(str(error)) if _is_refused_by_hydra(error) else None
+
+
+def _unreadable(error: Any) -> str:
+    """An override that Hydra's grammar refuses."""
+    hint = "write key=value, for example seed=1"
+    if _SPECIAL.match(error.override):
+        hint += f", {_QUOTE}"
+    why = _first_line(error.message, skip="Error parsing")
+    return f"cannot read {error.override!r}: {hint} ({why})"
+
+
+def _broken_yaml(error: Any) -> str:
+    """File, line and what is wrong there."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    return f"{mark.name}:{mark.line + 1}: {error.problem or error.context}"
+
+
+def _composed_file(error: Exception) -> str:
+    """The file of a config group that Hydra was merging."""
+    option = _local_of(error, "default")
+    loaded = _local_of(error, "loaded")
+    folder = str(getattr(loaded, "path", "")).removeprefix("file://")
+    return f"{folder}/{getattr(option, 'config_path', 'configuration')}.yaml"
+
+
+def _local_of(error: Exception, name: str) -> Any:
+    """A local variable of the frames of Hydra that an error went through, None if there is none."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).startswith("hydra."):
+            found = frame.f_locals.get(name, found)
+    return found
 
 
 def _is_refused_by_hydra(error: Exception) -> bool:

@@ -8,9 +8,11 @@ from typing import Any
 from experiments.cli import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, complain
 from experiments.composing import chosen_options, resolved
 from experiments.hydra_errors import explain
-from experiments.job import OPTIONAL_FILES, JobRun, run_job
+from experiments.job import ALL_FILES, JobRun, run_job
+from experiments.policy_errors import show_cause
 from experiments.quantities import duration, percent, rate
-from experiments.results.atomic import remove_files, write_text
+from experiments.results.atomic import make_writable, remove_files, write_text
+from experiments.results.directory_lock import DirectoryBusyError, locked
 from experiments.results.documents import failure_document, shown_config
 from experiments.results.json_text import json_text
 from experiments.summary import deployment_lines, make_console, print_summary
@@ -62,15 +64,20 @@ def _run_in_sweep(
     try:
         plain = resolved(config)
         run = run_job(plain, choices, overrides, directory)
+    except DirectoryBusyError as error:
+        return complain(f"{name}: {error}")
     except Exception as error:
         line = str(error) if isinstance(error, FlocksimError) else explain(error, overrides)
         status = "failed" if line is None else "infeasible"
         if line is None:
             traceback.print_exc()
-            line = f"{type(error).__name__}: {error}"
+            line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        show_cause(error)
         shown = shown_config(plain, choices, None)
-        remove_files(directory, ("requests.parquet", "run.json", *OPTIONAL_FILES))
-        write_text(directory / "result.json", json_text(failure_document(status, line, shown)))
+        make_writable(directory)
+        with locked(directory):
+            remove_files(directory, ALL_FILES)
+            write_text(directory / "result.json", json_text(failure_document(status, line, shown)))
         complain(f"{name}: {line}")
         return EXIT_MISTAKE if status == "infeasible" else EXIT_DEFECT
     print(f"{name}: {sweep_line(run)}")
@@ -84,10 +91,14 @@ def sweep_line(run: JobRun) -> str:
     """The figures of a run in one line."""
     m = run.metrics
     return (
-        f"{run.document['regime'] or run.document['status']}, "
+        f"{run.document['regime'] or _why_no_regime(run)}, "
         f"{rate(m['request_rate_per_s'], 'requests')}, TTFT p50 {duration(m['ttft_p50_s'])} "
         f"p99 {duration(m['ttft_p99_s'])}, TPOT p50 {duration(m['tpot_p50_s'])}, "
         f"prefix hits {percent(m['prefix_hit_ratio'])}, "
         f"{run.deployment.spec.num_gpu_blocks:,} KV blocks, "
         f"simulated in {duration(run.wall_s['simulate'])}"
     )
+
+
+def _why_no_regime(run: JobRun) -> str:
+    return "interrupted" if run.result.is_interrupted else "no request finished"

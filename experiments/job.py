@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.deferred_interrupt import deferred_interrupt
 from experiments.deployment import Deployment, build_deployment
+from experiments.policy_errors import blaming
 from experiments.progress import Progress, progress_bar
 from experiments.results.atomic import make_writable, remove_files, write_text
+from experiments.results.directory_lock import locked
 from experiments.results.documents import result_document, run_document, shown_config
 from experiments.results.json_text import json_text
 from experiments.results.tables import write_requests, write_steps
@@ -22,8 +25,14 @@ from traces.build import build_workload
 
 ShowProgress = Callable[[int, str], AbstractContextManager[Progress | None]]
 
+DOCUMENTS = ("result.json", "run.json")
+"""Removed before anything is written, written last: they never lie beside another job's files."""
+
 OPTIONAL_FILES = ("steps.parquet", "timeline.json.gz")
 """Written on request; those of an earlier job in the same directory would mislead."""
+
+ALL_FILES = (*DOCUMENTS, "requests.parquet", *OPTIONAL_FILES)
+"""Everything that a job may write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,7 @@ def simulate_job(
     choices: Mapping[str, str],
     show_progress: ShowProgress = progress_bar,
     announce: Callable[[Deployment], None] | None = None,
+    on_simulated: Callable[[], object] | None = None,
 ) -> JobRun:
     """Simulate a composed configuration. Writes nothing.
 
@@ -87,20 +97,25 @@ def simulate_job(
         choices: chosen option of each config group.
         show_progress: makes the progress callback from the number of requests and a label.
         announce: told of the deployment before anything is loaded.
+        on_simulated: called when the simulation has ended, before its records are summarized.
 
     Raises:
         FlocksimError: the job cannot run; one line says why.
     """
     started_s = time.perf_counter()
     job = read_job(config)
-    deployment = build_deployment(job)
+    with blaming(job.plugins):
+        deployment = build_deployment(job)
     if announce is not None:
         announce(deployment)
-    workload = load_workload(job)
+    with blaming(job.plugins):
+        workload = load_workload(job)
     loaded_s = time.perf_counter()
     label = choices.get("routing", job.routing.target)
-    with show_progress(workload.num_requests, label) as progress:
+    with blaming(job.plugins), show_progress(workload.num_requests, label) as progress:
         result = simulate(workload, deployment.spec, progress=progress)
+        if on_simulated is not None:
+            on_simulated()
     simulated_s = time.perf_counter()
     shown = shown_config(config, choices, deployment)
     document = result_document(result, deployment, job, shown)
@@ -121,15 +136,27 @@ def run_job(
 ) -> JobRun:
     """Simulate a composed configuration and write its files to `directory`.
 
-    result.json comes last: where it is, the other files are complete.
+    result.json comes last: where it is, the other files are complete. Ctrl-C after the simulation
+    takes effect when they are.
 
     Raises:
         FlocksimError: the job cannot run or its files cannot be written.
+        KeyboardInterrupt: Ctrl-C came while loading, summarizing or writing.
     """
-    make_writable(directory)
-    run = simulate_job(config, choices, announce=announce)
+    make_writable(directory, ALL_FILES)
+    with locked(directory), ExitStack() as until_written:
+
+        def defer_interrupt() -> None:
+            until_written.enter_context(deferred_interrupt())
+
+        run = simulate_job(config, choices, announce=announce, on_simulated=defer_interrupt)
+        _write(run, overrides, directory)
+    return run
+
+
+def _write(run: JobRun, overrides: Sequence[str], directory: Path) -> None:
     started_s = time.perf_counter()
-    remove_files(directory, OPTIONAL_FILES)
+    remove_files(directory, (*DOCUMENTS, *OPTIONAL_FILES))
     write_requests(directory / "requests.parquet", run.result)
     if run.job.output.steps:
         write_steps(directory / "steps.parquet", run.result)
@@ -138,4 +165,3 @@ def run_job(
     run.wall_s["write"] = time.perf_counter() - started_s
     write_text(directory / "run.json", json_text(run_document(overrides, run.wall_s)))
     write_text(directory / "result.json", json_text(run.document))
-    return run

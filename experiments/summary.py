@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 REGIME_HINTS = {
     "stable": "the cluster keeps up with the arrivals",
     "backlogged": (
-        "the queue is still long when the arrivals end: latencies depend on where the trace "
-        "stops; add instances or lower trace.rate_scale"
+        "draining the queue after the last arrival took over 10 % of the run: averages depend on "
+        "where the trace stops; use a longer trace, more instances or a lower rate"
     ),
     "overloaded": (
         "arrivals exceed what the cluster can serve, so queues grow as long as the trace goes on: "

@@ -39,15 +39,25 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _write_utf8(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
+    # A file name that is no UTF-8 holds surrogates; their escapes are valid JSON.
+    path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
-def make_writable(directory: Path) -> None:
-    """Create the directory if need be and prove that a file can be written there.
+def make_writable(directory: Path, names: Iterable[str] = ()) -> None:
+    """Create the directory if need be and prove that files can be written there.
+
+    Args:
+        directory: where to write.
+        names: files to be written there.
 
     Raises:
-        OutputError: it cannot.
+        OutputError: they cannot.
     """
+    if directory.exists() and not directory.is_dir():
+        raise OutputError(f"{directory}: is a file, but must be a directory")
+    for name in names:
+        if (directory / name).is_dir():
+            raise OutputError(f"{directory / name}: is a directory where a file is to be written")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):

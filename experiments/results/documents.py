@@ -61,7 +61,7 @@ def result_document(
     return {
         "schema_version": SCHEMA_VERSION,
         "status": "interrupted" if result.is_interrupted else "ok",
-        "regime": None if result.is_interrupted else regime_of(result),
+        "regime": _regime(result),
         "config": shown,
         "job_key": sha256_of(key),
         "seed": job.seed,
@@ -70,6 +70,12 @@ def result_document(
         "flags": flags_of(result, deployment, job.trace_options),
         "metrics": summarize(result, slo_ttft_s=job.slo.ttft_s, slo_tpot_s=job.slo.tpot_s),
     }
+
+
+def _regime(result: SimulationResult) -> str | None:
+    """Regime of a run that was not cut short and finished something."""
+    is_telling = bool(result.requests.is_completed.any()) and not result.is_interrupted
+    return regime_of(result) if is_telling else None
 
 
 def failure_document(status: str, message: str, shown: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,9 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
         num_blocks = deployment.spec.num_gpu_blocks
         text = f"{num_blocks:,} KV blocks as given, not from the memory of the GPU"
         found.append({"flag": "num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text})
+    found += _memory_flags(deployment)
+    if not result.requests.is_completed.any():
+        found.append({"flag": "no_request_finished", "text": "no request finished"})
     if result.is_interrupted:
         text = f"interrupted at {result.end_s:.6g} s of simulated time"
         found.append({"flag": "interrupted", "end_s": result.end_s, "text": text})
@@ -45,6 +48,18 @@ def _trace_flags(options: TraceOptions) -> list[Flag]:
         text = f"arrivals {options.rate_scale:g} times as fast as in the trace"
         found.append({"flag": "trace_rate_scaled", "rate_scale": options.rate_scale, "text": text})
     return found
+
+
+def _memory_flags(deployment: Deployment) -> list[Flag]:
+    """More KV blocks given than the whole memory of the GPU holds."""
+    given, fitting = deployment.spec.num_gpu_blocks, deployment.num_fitting_blocks
+    if fitting is None or given <= fitting:
+        return []
+    text = (
+        f"engine.num_gpu_blocks={given} are more KV blocks than fit: {fitting:,} computed for all "
+        "of the GPU's memory"
+    )
+    return [{"flag": "more_kv_blocks_than_fit", "num_fitting_blocks": fitting, "text": text}]
 
 
 def _context_flags(result: SimulationResult, deployment: Deployment) -> list[Flag]:

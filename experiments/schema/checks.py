@@ -23,13 +23,15 @@ def refuse(key: str, value: object, allowed: str) -> ConfigError:
     return ConfigError(f"{key}={shown}: must be {allowed}")
 
 
-def whole(low: int) -> Check:
-    """An integer >= `low`."""
+def whole(low: int, high: int | None = None) -> Check:
+    """An integer in [low, high]."""
+    allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
 
     def check(key: str, value: Any) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and value >= low:
-            return value
-        raise refuse(key, value, f"an integer >= {low}")
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if is_whole and value >= low and (high is None or value <= high):
+            return int(value)
+        raise refuse(key, value, allowed)
 
     return check
 
@@ -46,6 +48,20 @@ def number(*, above: float | None = None, low: float = 0.0, high: float = math.i
             if is_above and value <= high:
                 return float(value)
         raise refuse(key, value, allowed)
+
+    return check
+
+
+def period(shortest: float) -> Check:
+    """Zero, or a finite number >= `shortest`."""
+
+    def check(key: str, value: Any) -> float:
+        try:
+            return float(number(low=shortest)(key, value))
+        except ConfigError:
+            if value == 0 and not isinstance(value, bool):
+                return 0.0
+            raise refuse(key, value, f"0 or a finite number >= {shortest:g}") from None
 
     return check
 

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from experiments.schema.checks import checked, flag, number, one_of, optional, text, whole, window
+from experiments.schema.checks import (
+    checked,
+    flag,
+    number,
+    one_of,
+    optional,
+    period,
+    text,
+    whole,
+    window,
+)
 from experiments.schema.lengths import expand_lengths
 from experiments.schema.plugin import TARGET, Plugin, read_plugin
 from experiments.schema.section import as_mapping, build_section, refuse_unknown
@@ -19,6 +29,12 @@ Source = TypeVar("Source", "ModelConfig", "HardwareConfig")
 
 FIDELITIES = ("roofline",)
 """Cost models that exist."""
+
+MAX_INSTANCES = MAX_BLOCK_TOKENS = 65_536
+MAX_ENGINE_SIZE = 10**9
+MAX_GPU_BLOCKS = 10**12
+MAX_SEED = 2**63 - 1
+SHORTEST_PERIOD_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +67,7 @@ class HardwareConfig:
 class ClusterConfig:
     """Replicas."""
 
-    num_instances: int = checked(whole(1))
+    num_instances: int = checked(whole(1, MAX_INSTANCES))
     tensor_parallel: int = checked(whole(1))
 
 
@@ -59,13 +75,13 @@ class ClusterConfig:
 class EngineOptions:
     """What every engine has; null sizes take the engine's default for the GPU."""
 
-    max_num_seqs: int | None = checked(optional(whole(1)))
-    max_num_batched_tokens: int | None = checked(optional(whole(1)))
+    max_num_seqs: int | None = checked(optional(whole(1, MAX_ENGINE_SIZE)))
+    max_num_batched_tokens: int | None = checked(optional(whole(1, MAX_ENGINE_SIZE)))
     prefix_caching: bool = checked(flag)
-    block_tokens: int = checked(whole(1))
-    num_gpu_blocks: int | None = checked(optional(whole(2)))
+    block_tokens: int = checked(whole(1, MAX_BLOCK_TOKENS))
+    num_gpu_blocks: int | None = checked(optional(whole(2, MAX_GPU_BLOCKS)))
     gpu_memory_utilization: float | None = checked(optional(number(above=0, high=1)))
-    max_model_len: int | None = checked(optional(whole(2)))
+    max_model_len: int | None = checked(optional(whole(2, MAX_ENGINE_SIZE)))
     macro_steps: bool = checked(flag)
 
 
@@ -74,7 +90,7 @@ class RoutingOptions:
     """How old a router's view is; `sim.cluster` refuses both at once."""
 
     view_delay_s: float = checked(number())
-    publish_period_s: float = checked(number())
+    publish_period_s: float = checked(period(SHORTEST_PERIOD_S))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +176,7 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
     )
     _refuse_unread_utilization(engine_options)
     routing, routing_options = _with_options(config, "routing", "route", RoutingOptions)
+    _refuse_unseen_staleness(routing, routing_options)
     return JobConfig(
         trace=trace,
         trace_options=trace_options,
@@ -175,7 +192,7 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
         admission=_plugin(config, "admission", "admit"),
         slo=_section(config, "slo", SloConfig),
         output=_section(config, "output", OutputConfig),
-        seed=whole(0)("seed", config["seed"]),
+        seed=whole(0, MAX_SEED)("seed", config["seed"]),
         check=flag("check", config["check"]),
     )
 
@@ -223,3 +240,17 @@ def _refuse_unread_utilization(options: EngineOptions) -> None:
             "engine.gpu_memory_utilization has no effect when engine.num_gpu_blocks is given: "
             "leave one of them out"
         )
+
+
+def _refuse_unseen_staleness(routing: Plugin, options: RoutingOptions) -> None:
+    """How old the view is decides nothing if the router does not look at it."""
+    if getattr(routing.load_class(), "looks_at_cluster", True):
+        return
+    for item in fields(options):
+        value = getattr(options, item.name)
+        if value:
+            raise ConfigError(
+                f"routing.{item.name}={value:g} has no effect: router "
+                f"{routing.target.rpartition('.')[2]} does not look at the cluster; leave it out "
+                "or choose another router"
+            )

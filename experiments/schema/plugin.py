@@ -44,7 +44,9 @@ class Plugin:
             found = getattr(importlib.import_module(module), name)
         except FlocksimError:
             raise
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a module may do anything, even exit
             why = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(f"{where}: cannot load this class: {why}") from error
         if not isinstance(found, type):
@@ -56,9 +58,12 @@ class Plugin:
 
         Raises:
             ConfigError: the constructor refuses the arguments.
+            PolicyError: a constructor that is not ours raised.
         """
         from hydra.errors import InstantiationException
         from hydra.utils import instantiate
+
+        from experiments.policy_errors import PolicyError, blame
 
         try:
             return instantiate({TARGET: self.target, **self.options, **more}, _convert_="all")
@@ -66,8 +71,11 @@ class Plugin:
             cause = error.__cause__ or error
             if isinstance(cause, FlocksimError):
                 raise cause from None
-            name = type(cause).__name__
-            raise ConfigError(f"{self.key}: cannot build {self.target}: {name}: {cause}") from error
+            line = blame(cause, [self])
+            if line is not None:
+                raise PolicyError(line) from cause
+            why = f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+            raise ConfigError(f"{self.key}: cannot build {self.target}: {why}") from error
 
 
 def read_plugin(

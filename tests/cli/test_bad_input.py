@@ -23,10 +23,48 @@ CASES = {
     "no instance": ("cluster.num_instances=0", "cluster.num_instances=0", "an integer >= 1"),
     "text for a number": ("cluster.num_instances=two", "'two'", "an integer >= 1"),
     "empty value": ("cluster.num_instances=", "num_instances=''", "an integer >= 1"),
-    "float for an integer": ("engine.max_num_seqs=1.5", "1.5", "an integer >= 1, or null"),
+    "float for an integer": (
+        "engine.max_num_seqs=1.5",
+        "1.5",
+        "an integer >= 1 and <= 1000000000, or null",
+    ),
     "negative seed": ("seed=-1", "seed=-1", ">= 0"),
     "text for a flag": ("check=maybe", "check='maybe'", "true or false"),
     "share above 1": ("engine.gpu_memory_utilization=1.5", "1.5", "<= 1"),
+    "too many instances": ("cluster.num_instances=65537", "num_instances=65537", "<= 65536"),
+    "blocks too long": ("engine.block_tokens=65537", "engine.block_tokens=65537", "<= 65536"),
+    "too many blocks": ("engine.num_gpu_blocks=1000000000001", "num_gpu_blocks", "<= 10000000"),
+    "context too long": ("engine.max_model_len=1000000001", "max_model_len", "<= 1000000000"),
+    "too many seats": ("engine.max_num_seqs=1000000001", "max_num_seqs", "<= 1000000000"),
+    "budget too large": ("engine.max_num_batched_tokens=1000000001", "tokens=", "<= 1000000000"),
+    "seed too large": ("seed=9223372036854775808", "seed=9223372036854775808", "<= 92233720"),
+    "period too short": (
+        "routing=jsq|routing.publish_period_s=1e-7",
+        "routing.publish_period_s=1e-07",
+        "0 or a finite number >= 1e-06",
+    ),
+    "delayed view of a router that is blind": (
+        "routing=round_robin|routing.view_delay_s=0.5",
+        "routing.view_delay_s=0.5 has no effect",
+        "RoundRobin does not look at the cluster",
+    ),
+    "published view of a router that is blind": (
+        "routing=random|routing.publish_period_s=0.5",
+        "routing.publish_period_s=0.5 has no effect",
+        "Random does not look at the cluster",
+    ),
+    "weights too large for blocks given": (
+        "model=llama2_70b|engine.num_gpu_blocks=1000",
+        "does not fit a100_sxm_80gb",
+        "tensor_parallel=2 would fit",
+    ),
+    "several values without a sweep": ("seed=0,1", "'seed=0,1'", "add -m"),
+    "several options without a sweep": ("routing=jsq,random", "routing=jsq,random", "add -m"),
+    "range without a sweep": ("seed=range(0,3)", "requires --multirun", "add -m"),
+    "path with a comma": ("trace.path=a,b.jsonl", "Ambiguous", "trace.path='a=b c.jsonl'"),
+    "path with an equals sign": ("trace.path=a=b.jsonl", "cannot read", "trace.path='a=b c"),
+    "path with brackets": ("trace.path=a(b).jsonl", "cannot read", "trace.path='a=b c"),
+    "no such search path": ("hydra.searchpath=[file:///no/such]", "/no/such", "not available"),
     "unknown fidelity": ("hardware.fidelity=exact", "'exact'", "one of roofline"),
     "window backwards": ("trace.window_s=[5,2]", "trace.window_s", "> 5"),
     "window without requests": ("trace.window_s=[1e6,2e6]", "leaves no request", "span"),
@@ -49,7 +87,7 @@ CASES = {
         "policies.batching.fcfs.FCFS",
         "must have a method route()",
     ),
-    "constructor refuses": ("routing=vllm_dp|routing.num_clients=0", "num_clients=0", "at least 1"),
+    "constructor refuses": ("routing=vllm_dp|routing.num_clients=0", "num_clients=0", "must be"),
     "section removed": ("~routing", "routing._target_ is missing", "class"),
     "broken reference": ("seed=${nothing}", "nothing", "not found"),
     "two sources of a model": ("model.path=x.json", "exactly one of", "model.name"),
@@ -73,6 +111,27 @@ def test_a_mistake_ends_in_one_line_and_exit_code_2(name: str, flocksim: Flocksi
     for text in expected:
         assert text in run.error_line
     assert not (run.directory / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"a: [1\n", "own.yaml:2: expected ',' or ']'"),
+        (b"a: 1\n\t- b\n", "own.yaml:2: found character"),
+        (b"a: 1\na: 2\n", "own.yaml:2: found duplicate key a"),
+        (b"- 1\n- 2\n", "own.yaml:1: must hold keys with values, found a list"),
+        (b'a: "\xe9"\n', "own.yaml: is no UTF-8"),
+    ],
+)
+def test_a_broken_yaml_is_named_with_its_line(
+    content: bytes, told: str, flocksim: Flocksim, tmp_path: Path
+) -> None:
+    (tmp_path / "conf" / "routing").mkdir(parents=True)
+    path = tmp_path / "conf" / "routing" / "own.yaml"
+    path.write_bytes(content)
+    run = flocksim(*TINY, f"hydra.searchpath=[file://{tmp_path}/conf]", "routing=own")
+    assert run.code == 2
+    assert f"{path.parent}/{told}" in run.error_line
 
 
 def test_a_truncated_line_is_named(flocksim: Flocksim, tmp_path: Path) -> None:

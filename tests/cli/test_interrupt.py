@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pyarrow.parquet as pq
 import pytest
 
+from experiments import job
 from experiments.job import simulate_job
 from tests.conftest import TINY, Flocksim
 
@@ -24,7 +25,7 @@ def ctrl_c_at_first_report(num_requests: int, label: str) -> Iterator[object]:
 
 @pytest.fixture
 def _interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate_job, "__defaults__", (ctrl_c_at_first_report, None))
+    monkeypatch.setattr(simulate_job, "__defaults__", (ctrl_c_at_first_report, None, None))
 
 
 @pytest.mark.usefixtures("_interrupted")
@@ -62,3 +63,21 @@ def test_ctrl_c_while_loading_leaves_no_result(
     assert run.code == 130
     assert run.error_line == "flocksim: interrupted"
     assert not (run.directory / "result.json").exists()
+
+
+@pytest.mark.parametrize("where", ["result_document", "write_requests"])
+def test_ctrl_c_after_the_simulation_waits_until_its_files_are_written(
+    where: str, flocksim: Flocksim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = getattr(job, where)
+
+    def interrupted(*arguments: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(job, where, interrupted)
+    run = flocksim(*TINY)
+    assert run.code == 130
+    assert run.error_line == "flocksim: interrupted"
+    result = json.loads((run.directory / "result.json").read_text())
+    assert (result["status"], result["metrics"]["num_finished"]) == ("ok", 40)

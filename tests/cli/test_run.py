@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -206,3 +207,35 @@ def test_a_full_disk_leaves_no_partial_file(
     assert run.code == 2
     assert "requests.parquet: cannot be written: No space left on device" in run.error_line
     assert list(run.directory.iterdir()) == []
+
+
+def flags_of(result: dict[str, Any]) -> set[str]:
+    return {flag["flag"] for flag in result["flags"]}
+
+
+def test_more_blocks_than_fit_are_noted_and_the_run_goes_on(flocksim: Flocksim) -> None:
+    run = flocksim(*TINY, "engine.num_gpu_blocks=100000")
+    result = json.loads((run.directory / "result.json").read_text())
+    assert (run.code, result["metrics"]["num_finished"]) == (0, 40)
+    assert "more_kv_blocks_than_fit" in flags_of(result)
+    assert "more KV blocks than fit: 31," in run.out
+    fewer = flocksim(*TINY, "engine.num_gpu_blocks=30000")
+    result = json.loads((fewer.directory / "result.json").read_text())
+    assert "more_kv_blocks_than_fit" not in flags_of(result)
+
+
+def test_without_a_finished_request_there_is_no_regime(flocksim: Flocksim) -> None:
+    run = flocksim(*TINY, "engine.num_gpu_blocks=2")
+    result = json.loads((run.directory / "result.json").read_text())
+    assert (run.code, result["metrics"]["num_finished"], result["regime"]) == (0, 0, None)
+    assert "no_request_finished" in flags_of(result)
+    assert "note: no request finished" in run.out
+    assert "regime:" not in run.out
+    sweep = flocksim("-m", *TINY, "engine.num_gpu_blocks=2")
+    assert sweep.out.splitlines()[-1].startswith("#0 ")
+    assert ": no request finished, " in sweep.out
+
+
+def test_a_short_run_that_drains_long_says_why_it_is_backlogged(flocksim: Flocksim) -> None:
+    run = flocksim(*TINY, "trace.prompt=2000", "trace.rate_per_s=200", "cluster.num_instances=1")
+    assert "regime: backlogged (draining the queue after the last arrival took over" in run.out

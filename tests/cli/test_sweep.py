@@ -64,6 +64,12 @@ def test_a_defect_in_a_sweep_is_written_down_with_its_traceback(
     assert "Traceback" in run.err
 
 
+def test_overrides_may_stand_on_both_sides_of_the_flag(flocksim: Flocksim) -> None:
+    run = flocksim("seed=0,1", "-m", *TINY)
+    assert run.code == 0
+    assert [r["seed"] for r in results(run.directory)] == [0, 1]
+
+
 def test_an_unknown_option_stops_the_sweep_before_it_starts(flocksim: Flocksim) -> None:
     run = flocksim("-m", *TINY, "routing=random,nope")
     assert run.code == 2

@@ -8,7 +8,8 @@ from experiments.composing import compose_config
 from experiments.job import simulate_job
 from experiments.results.json_text import json_text
 from experiments.schema.job import read_job
-from tests.contract.options import composed
+from sim.errors import ConfigError
+from tests.contract.options import composed, options_in
 
 BASE = (
     "trace=sessions",
@@ -44,7 +45,7 @@ CHANGES = {
     "slo.ttft_s": "slo.ttft_s=0.001",
     "slo.tpot_s": "slo.tpot_s=0.001",
     "trace.limit": "trace.limit=40",
-    "trace.window_s": "trace.window_s=1",
+    "trace.window_s": "trace.window_s=0.3",
     "trace.rate_scale": "trace.rate_scale=2",
     "trace.num_sessions": "trace.num_requests=null|trace.num_sessions=10",
     "trace.num_requests": "trace.num_requests=70",
@@ -56,6 +57,7 @@ CHANGES = {
     "trace.service_s_per_token": "trace.service_s_per_token=0.05",
     "trace.num_system_prompts": "trace.num_system_prompts=1",
     "trace.system_prompt_tokens": "trace.system_prompt_tokens=0",
+    "trace.steady": "trace.steady=false",
     "trace.system_prompt_skew": "trace.system_prompt_skew=3",
 }
 """Changed key -> overrides that change it."""
@@ -119,3 +121,19 @@ def test_a_key_of_another_trace_changes_its_rows(option: str, change: str) -> No
         assert after.runs is not None
         is_same = before.runs.ids.tobytes() == after.runs.ids.tobytes()
     assert not is_same
+
+
+@pytest.mark.parametrize("option", options_in("routing"))
+@pytest.mark.parametrize("change", ["view_delay_s", "publish_period_s"])
+def test_the_age_of_the_view_is_refused_by_routers_that_do_not_look(
+    option: str, change: str
+) -> None:
+    config = composed("routing", option)
+    config["routing"] |= {"view_delay_s": 0.0, "publish_period_s": 0.0, change: 0.3}
+    if option in ("random", "round_robin"):
+        with pytest.raises(ConfigError, match=f"routing.{change}=0.3 has no effect"):
+            read_job(config)
+        return
+    job = read_job(config)
+    is_looking = job.routing.load_class().looks_at_cluster
+    assert (is_looking, getattr(job.routing_options, change)) == (True, 0.3)

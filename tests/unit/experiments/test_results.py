@@ -138,4 +138,8 @@ def test_sessions_appear_in_the_request_table() -> None:
     table = request_table(run.result)
     rows = table.to_pylist()
     assert {"session_id", "turn", "parent_id"} <= set(table.column_names)
-    assert all((row["turn"] == 0) == (row["parent_id"] is None) for row in rows)
+    turns = {row["request_id"]: (row["session_id"], row["turn"]) for row in rows}
+    children = [row for row in rows if row["parent_id"] is not None]
+    assert 0 < len(children) < len(rows)
+    for row in children:
+        assert turns[row["parent_id"]] == (row["session_id"], row["turn"] - 1)

@@ -5,9 +5,20 @@ from typing import Any
 
 import pytest
 
-from experiments.schema.checks import checked, flag, number, one_of, optional, text, whole, window
+from experiments.policy_errors import PolicyError
+from experiments.schema.checks import (
+    checked,
+    flag,
+    number,
+    one_of,
+    optional,
+    period,
+    text,
+    whole,
+    window,
+)
 from experiments.schema.lengths import expand_lengths
-from experiments.schema.plugin import read_plugin
+from experiments.schema.plugin import Plugin, read_plugin
 from experiments.schema.section import as_mapping, build_section
 from experiments.schema.suggest import unknown_name
 from sim.errors import ConfigError
@@ -42,6 +53,9 @@ def test_values_of_the_right_type_and_range_pass() -> None:
     assert text("k", "a") == "a"
     assert one_of("a", "b")("k", "b") == "b"
     assert optional(whole(1))("k", None) is None
+    assert whole(1, 5)("k", 5) == 5
+    assert period(0.1)("k", 0) == 0.0
+    assert period(0.1)("k", 0.1) == 0.1
     assert window("k", 5) == 5.0
     assert window("k", [2, 5]) == (2.0, 5.0)
 
@@ -53,6 +67,10 @@ def test_values_of_the_right_type_and_range_pass() -> None:
         (whole(1), True),
         (whole(1), 2.0),
         (whole(1), "2"),
+        (whole(1, 5), 6),
+        (period(0.1), 0.01),
+        (period(0.1), -1),
+        (period(0.1), False),
         (number(), -1),
         (number(), float("nan")),
         (number(), float("inf")),
@@ -126,8 +144,11 @@ def test_a_plugin_that_cannot_be_built_is_refused(values: dict[str, Any], messag
 
 def test_a_constructor_that_refuses_is_quoted() -> None:
     plugin = read_plugin("p", {"_target_": HERE, "size": 13}, method="act")
-    with pytest.raises(ConfigError, match=r"p: cannot build .*Thing: ValueError: unlucky"):
+    with pytest.raises(PolicyError, match=r"policy Thing raised ValueError: unlucky \(.*py:\d+"):
         plugin.build()
+    ours = Plugin(key="p", target="sim.cluster.ClusterSpec", options={"no": 1})
+    with pytest.raises(ConfigError, match=r"p: cannot build .*ClusterSpec: TypeError"):
+        ours.build()
 
 
 def test_short_lengths_are_spelled_out_for_arguments_that_are_mappings() -> None:
