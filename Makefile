@@ -22,10 +22,6 @@ $(VENV)/.test: $(VENV)/.run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	@touch $@
-
 demo: $(VENV)/.run ## Compare three routers on the embedded workload (under 2 minutes)
 	@$(BIN)/python -m experiments.demo
 
@@ -44,7 +40,7 @@ layers: $(VENV)/.test ## import-linter
 pytest: $(VENV)/.test ## The tests alone
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-bench: $(VENV)/.bench ## Simulated requests per second and memory against the targets (about 8 minutes)
+bench: $(VENV)/.run ## Simulated requests per second and memory against the targets (about 8 minutes)
 	@$(BIN)/python -m tests.bench
 
 clean: ## Remove the venv, caches and outputs
