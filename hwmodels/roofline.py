@@ -28,8 +28,8 @@ from sim.interfaces import CostModel, DecodeBatchView, FloatArray, PrefillChunk
 from sim.step_ends import StepEnds
 
 _MAX_SCALAR_STEPS = 96
-"""Runs up to this length are priced by a Python loop. In a tight loop arrays win from about 28 steps
-on, but in the middle of a simulation, with cold caches, the loop is 5 % faster overall."""
+"""Runs up to this length are priced by a Python loop. In a tight loop arrays win from about 28
+steps on, but in the middle of a simulation, with cold caches, the loop is 5 % faster overall."""
 
 
 class TokenCost(NamedTuple):
