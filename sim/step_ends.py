@@ -1,5 +1,7 @@
 """End times of an instance's steps, one growing array."""
 
+from typing import Any, cast
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +21,7 @@ class StepEnds:
     def __init__(self) -> None:
         self.capacity = 1024
         self.times: FloatArray = np.empty(self.capacity)
-        self.view: memoryview[float] = memoryview(self.times)  # type: ignore[arg-type]
+        self.view: memoryview[float] = memoryview(cast(Any, self.times))
 
     def reserve(self, num_steps: int) -> None:
         """Make room for `num_steps` entries."""
@@ -28,4 +30,4 @@ class StepEnds:
             grown = np.empty(self.capacity)
             grown[: len(self.times)] = self.times
             self.times = grown
-            self.view = memoryview(grown)  # type: ignore[arg-type]
+            self.view = memoryview(cast(Any, grown))

@@ -53,8 +53,8 @@ def test_gaps_are_exponential_with_the_rate() -> None:
 def test_prompt_and_output_lengths_are_independent_of_each_other() -> None:
     table = independent().load(1)
     assert abs(np.corrcoef(table.prompt_tokens, table.output_tokens)[0, 1]) < 0.03
-    assert (table.prompt_tokens.min(), table.prompt_tokens.max()) == (16, 48)
-    assert (table.output_tokens.min(), table.output_tokens.max()) == (1, 9)
+    assert (int(table.prompt_tokens.min()), int(table.prompt_tokens.max())) == (16, 48)
+    assert (int(table.output_tokens.min()), int(table.output_tokens.max())) == (1, 9)
 
 
 @pytest.mark.parametrize("make", [independent, groups])
