@@ -70,7 +70,9 @@ def read_object(source: Path | Traversable) -> dict[str, object]:
         ) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        raise ConfigError(f"{source}: not valid JSON: {error.msg} at {where}") from None
+        raise ConfigError(
+            f"{source}: not valid JSON: {error.msg.removesuffix(' at')} at {where}"
+        ) from None
     except ValueError:
         raise ConfigError(f"{source}: not valid JSON: a number of too many digits") from None
     if not isinstance(value, dict):

@@ -107,7 +107,7 @@ def _parse(path: str | Path, line: int, text: bytes) -> dict[str, Any]:
     try:
         row = json.loads(text.decode())
     except json.JSONDecodeError as error:
-        why = f"not valid JSON: {error.msg} at column {error.colno}"
+        why = f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
         raise TraceFormatError(str(path), line, why) from None
     except (ValueError, RecursionError) as error:
         raise TraceFormatError(str(path), line, f"not valid JSON: {error}") from None

@@ -257,3 +257,13 @@ def test_bad_options_are_refused_when_the_trace_is_described(
     with pytest.raises(ConfigError) as caught:
         MooncakeTrace(**{"path": "t.jsonl", **options})
     assert str(caught.value) == message
+
+
+def test_a_line_cut_inside_a_key_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl"
+    path.write_text(
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [1]}\n{"ti\n'
+    )
+    with pytest.raises(TraceFormatError) as caught:
+        MooncakeTrace(path=str(path)).load(0)
+    assert str(caught.value) == f"{path}:2: not valid JSON: Invalid control character at column 5"
