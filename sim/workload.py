@@ -55,6 +55,13 @@ class Workload:
         tenant: customer of the request, or None.
         slo_class: service class of the request, or None.
         priority: smaller is more urgent. Shape (n,) or None.
+        after: request whose end (last token or rejection) makes this one arrive, `delay_s` later;
+            -1: it arrives at `arrival_s`, which is nominal in the other rows. An earlier row.
+            Shape (n,) or None.
+        delay_s: seconds between that end and the arrival, >= 0. Shape (n,) or None.
+        concurrency: so many users take the requests that are after none in order, each the next
+            one when all that its last one led to has ended (`delay_s` after that end; the first
+            ones at `arrival_s`); None: they arrive at `arrival_s`.
         provenance: where the rows came from (format, sha256, number of rows, options).
     """
 
@@ -71,6 +78,9 @@ class Workload:
     tenant: Labels | None = None
     slo_class: Labels | None = None
     priority: IntArray | None = None
+    after: IntArray | None = None
+    delay_s: FloatArray | None = None
+    concurrency: int | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -95,6 +105,12 @@ class Workload:
     def num_requests(self) -> int:
         """Number of requests."""
         return len(self.arrival_s)
+
+    @property
+    def is_closed_loop(self) -> bool:
+        """Whether arrivals depend on when other requests end."""
+        has_followers = self.after is not None and bool((self.after >= 0).any())
+        return has_followers or self.concurrency is not None
 
     def path(self, index: int) -> tuple[int, ...]:
         """Shared nodes of request `index`, root first."""
@@ -124,11 +140,22 @@ class Workload:
         _refuse_rows("arrival_s must not decrease", np.append(False, np.diff(self.arrival_s) < 0))
         _refuse_rows("prompt_tokens must be >= 1", self.prompt_tokens < 1)
         _refuse_rows("output_tokens must be >= 1", self.output_tokens < 1)
+        self._validate_loop()
         self._validate_paths()
         shared = self.shared_tokens()
         _refuse_rows("path is longer than the prompt", shared > self.prompt_tokens)
         if self.output_node is not None:
             self._validate_outputs(self.output_node, shared)
+
+    def _validate_loop(self) -> None:
+        if self.after is not None:
+            is_wrong = (self.after < -1) | (self.after >= np.arange(self.num_requests))
+            _refuse_rows("after must be -1 or an earlier request", is_wrong)
+        if self.delay_s is not None:
+            is_wrong = ~((self.delay_s >= 0) & np.isfinite(self.delay_s))
+            _refuse_rows("delay_s must be finite and >= 0", is_wrong)
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ValueError(f"concurrency={self.concurrency}: must be at least 1")
 
     def _validate_paths(self) -> None:
         offsets, nodes, n = self.path_offsets, self.path_nodes, self.num_requests
@@ -175,6 +202,8 @@ _OPTIONAL_COLUMNS = (
     "tenant",
     "slo_class",
     "priority",
+    "after",
+    "delay_s",
 )
 
 

@@ -43,6 +43,9 @@ def compress(table: TraceTable) -> Workload:
         tenant=table.tenant,
         slo_class=table.slo_class,
         priority=table.priority,
+        after=table.after,
+        delay_s=table.delay_s,
+        concurrency=table.concurrency,
         provenance=table.provenance,
     )
 

@@ -72,6 +72,11 @@ class TraceTable:
         tenant: customer, or None.
         slo_class: service class, or None.
         priority: smaller is more urgent. Shape (n,) or None.
+        after: row whose end makes this one arrive, `delay_s` later; -1: it arrives at `arrival_s`
+            (which is nominal in the other rows). Smaller than the row. Shape (n,) or None.
+        delay_s: seconds between that end and the arrival, >= 0. Shape (n,) or None.
+        concurrency: so many users take the rows that are after none in order, each the next one
+            when all that its last one led to has ended; None: they arrive at `arrival_s`.
         provenance: `format`, `sha256` of the file (None for a generator), `num_rows` delivered by
             the reader, `options` that changed the rows, and `transforms` once there are any.
     """
@@ -87,6 +92,9 @@ class TraceTable:
     tenant: Labels | None = None
     slo_class: Labels | None = None
     priority: IntArray | None = None
+    after: IntArray | None = None
+    delay_s: FloatArray | None = None
+    concurrency: int | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -95,12 +103,12 @@ class TraceTable:
         return len(self.arrival_s)
 
     def slice(self, start: int, stop: int) -> "TraceTable":
-        """Rows from `start` to before `stop`; a parent outside them becomes -1."""
+        """Rows from `start` to before `stop`; a parent or `after` outside them is -1."""
         runs = None if self.runs is None else self.runs.slice(start, stop)
         return self._select(np.arange(start, stop), runs)
 
     def take(self, rows: IntArray) -> "TraceTable":
-        """The given rows, in that order; a parent that is not among them becomes -1."""
+        """The given rows, in that order; a parent or `after` not among them is -1."""
         return self._select(rows, None if self.runs is None else self.runs.take(rows))
 
     def _select(self, rows: IntArray, runs: PromptRuns | None) -> "TraceTable":
@@ -110,11 +118,13 @@ class TraceTable:
         def labels(values: Labels | None) -> Labels | None:
             return None if values is None else Labels(values.codes[rows], values.names)
 
-        parent_id = column(self.parent_id)
-        if parent_id is not None:
+        parent_id, after = column(self.parent_id), column(self.after)
+        if parent_id is not None or after is not None:
             row_now = np.full(self.num_requests + 1, -1, dtype=np.int64)
             row_now[rows] = np.arange(len(rows))
-            parent_id = row_now[parent_id]  # -1 reads the extra last entry, which stays -1
+            # -1 reads the extra last entry, which stays -1
+            parent_id = None if parent_id is None else row_now[parent_id]
+            after = None if after is None else row_now[after]
         return TraceTable(
             arrival_s=self.arrival_s[rows],
             prompt_tokens=self.prompt_tokens[rows],
@@ -127,6 +137,9 @@ class TraceTable:
             tenant=labels(self.tenant),
             slo_class=labels(self.slo_class),
             priority=column(self.priority),
+            after=after,
+            delay_s=None if self.delay_s is None else self.delay_s[rows],
+            concurrency=self.concurrency,
             provenance=self.provenance,
         )
 
