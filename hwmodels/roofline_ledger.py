@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
-from sim.interfaces import CostLedger, DecodeBatchView, FloatArray, PrefillChunk
+from sim.interfaces import CostLedger, DecodeBatchView, FloatArray, PrefillChunk, RunTable
 
 if TYPE_CHECKING:
     from hwmodels.roofline import RooflineCost, TokenCost
@@ -21,18 +21,8 @@ if TYPE_CHECKING:
 IntArray = npt.NDArray[np.int64]
 Terms = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
 
-_RUN_DTYPE = np.dtype(
-    [
-        ("steps", "<i4"),
-        ("decodes", "<i4"),
-        ("tokens", "<i8"),
-        ("sampled", "<i4"),
-        ("context_tokens", "<i8"),
-        ("chunks", "<i4"),
-    ]
-)
-_CHUNK_DTYPE = np.dtype([("new_tokens", "<i4"), ("prefix_tokens", "<i4")])
-_pack_run, _pack_chunk = Struct("<iiqiqi").pack, Struct("<ii").pack
+_CHUNK_DTYPE = np.dtype([("new_tokens", "<i4"), ("prefix_tokens", "<i4"), ("is_last", "<i4")])
+_pack_chunk = Struct("<iii").pack
 
 
 class RooflineLedger(CostLedger):
@@ -42,29 +32,25 @@ class RooflineLedger(CostLedger):
         cost: the cost model that prices the instance.
     """
 
+    add_decode = None
+
     def __init__(self, cost: "RooflineCost") -> None:
         self._cost = cost
-        self._runs, self._chunks = bytearray(), bytearray()
-        self._log_run, self._log_chunk = self._runs.extend, self._chunks.extend
-
-    def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
-        """Enter decode-only steps."""
-        size = batch.num_requests
-        self._log_run(_pack_run(num_steps, size, size, size, batch.context_tokens, 0))
+        self._chunks = bytearray()
+        self._log_chunk = self._chunks.extend
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
-        """Price and enter one step with prefill chunks, seconds."""
+        """Price one step with prefill chunks and note them, seconds."""
         cost, decodes, context_tokens = self._cost, batch.num_requests, batch.context_tokens
         tokens = sampled = decodes
         prefill_s = 0.0
         for new_tokens, prefix_tokens, is_last in chunks:
             tokens += new_tokens
             sampled += is_last
-            self._log_chunk(_pack_chunk(new_tokens, prefix_tokens))
+            self._log_chunk(_pack_chunk(new_tokens, prefix_tokens, is_last))
             compute_s = new_tokens * (2 * prefix_tokens + new_tokens + 1) * cost.half_pair_s
             memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
             prefill_s += compute_s if compute_s > memory_s else memory_s
-        self._log_run(_pack_run(1, decodes, tokens, sampled, context_tokens, len(chunks)))
         try:  # this is `cost.constant_s`, spelled out because it runs for every mixed step
             tokens_s = cost.layers_s[tokens] + cost.logits_s[sampled]
         except KeyError:
@@ -72,27 +58,30 @@ class RooflineLedger(CostLedger):
         constant_s = cost.overhead_s + tokens_s + decodes * cost.new_token_s
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
-    def totals(self) -> CostTotals:
-        """Cost terms so far; whole numbers exactly."""
+    def totals(self, runs: RunTable) -> CostTotals:
+        """Sums over `runs`, the first ones of the instance; whole numbers exactly."""
         totals = CostTotals()
-        for name, values in self._terms().items():
+        for name, values in self._terms(runs).items():
             setattr(totals, name, values.sum().item())
         return totals
 
-    def run_costs(self) -> FloatArray:
-        """Cost terms of every entry. Shape (entries, fields of `CostTotals`)."""
-        terms = self._terms()
-        none = np.zeros(len(self._runs) // _RUN_DTYPE.itemsize)
+    def run_costs(self, runs: RunTable) -> FloatArray:
+        """Cost terms of each of `runs`. Shape (runs, fields of `CostTotals`)."""
+        terms = self._terms(runs)
+        none = np.zeros(len(runs))
         columns = [terms.get(item.name, none) for item in fields(CostTotals)]
         return np.column_stack(columns).astype(np.float64)
 
-    def _terms(self) -> Terms:
-        """Cost terms of every entry, by the names of `CostTotals`. Shape (entries,) each."""
+    def _terms(self, runs: RunTable) -> Terms:
+        """Cost terms of each run, by the names of `CostTotals`. Shape (runs,) each."""
         cost = self._cost
-        steps, decodes, tokens, sampled, contexts, num_chunks = _columns(self._runs, _RUN_DTYPE)
-        layers = _lookup(cost.layers_cost, tokens)
-        logits = _lookup(cost.logits_cost, sampled)
-        prefill_s, pairs, prefill_bytes = self._prefill(num_chunks)
+        steps, decodes, contexts, num_chunks = (
+            runs[name].astype(np.int64)
+            for name in ("num_steps", "num_decodes", "context_tokens", "num_prefills")
+        )
+        prefill_s, pairs, prefill_bytes, completing = self._prefill(num_chunks)
+        layers = _lookup(cost.layers_cost, decodes + runs["prefill_tokens"])
+        logits = _lookup(cost.logits_cost, decodes + completing)
         read_tokens = steps * contexts + decodes * (steps * (steps - 1) // 2)
         new_tokens = steps * decodes
         read_s = read_tokens * cost.context_token_s
@@ -111,26 +100,26 @@ class RooflineLedger(CostLedger):
             + prefill_bytes,
         }
 
-    def _prefill(self, num_chunks: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
-        """Prefill attention of every entry: (seconds, pairs, bytes). Shape (entries,) each."""
+    def _prefill(self, num_chunks: IntArray) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
+        """Prefill attention of each run: (seconds, pairs, bytes), and the prompts it completes.
+
+        Shape (runs,) each. Chunks of a step that was planned but never executed come last.
+        """
         cost = self._cost
-        new_tokens, prefix_tokens = _columns(self._chunks, _CHUNK_DTYPE)
         rows = np.repeat(np.arange(len(num_chunks)), num_chunks)
+        noted = np.frombuffer(bytes(self._chunks), dtype=_CHUNK_DTYPE)[: len(rows)]
+        new_tokens = noted["new_tokens"].astype(np.int64)
+        prefix_tokens = noted["prefix_tokens"].astype(np.int64)
+        seconds = np.zeros(len(num_chunks))
+        pairs, moved, completing = (np.zeros_like(num_chunks) for _ in range(3))
         products = new_tokens * (2 * prefix_tokens + new_tokens + 1)
         memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
-        seconds = np.zeros(len(num_chunks))
         np.add.at(seconds, rows, np.maximum(products * cost.half_pair_s, memory_s))
-        pairs, moved = np.zeros_like(num_chunks), np.zeros_like(num_chunks)
         np.add.at(pairs, rows, products // 2)
         own_bytes = new_tokens * cost.chunk_token_bytes
         np.add.at(moved, rows, own_bytes + prefix_tokens * cost.context_bytes)
-        return seconds, pairs, moved
-
-
-def _columns(rows: bytearray, dtype: np.dtype[np.void]) -> list[IntArray]:
-    """Packed rows as columns. Shape (rows,) each."""
-    table = np.frombuffer(bytes(rows), dtype=dtype)
-    return [table[name].astype(np.int64) for name in dtype.names or ()]
+        np.add.at(completing, rows, noted["is_last"])
+        return seconds, pairs, moved, completing
 
 
 def _lookup(cost_of: "Callable[[int], TokenCost]", sizes: IntArray) -> dict[str, npt.NDArray[Any]]:

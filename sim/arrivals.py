@@ -1,4 +1,4 @@
-"""Requests of a workload in order of arrival, made as they come due."""
+"""Requests of a workload, made as they come due: in order of arrival, or one by one."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise, repeat
@@ -23,6 +23,20 @@ def requests_of(workload: Workload, max_model_len: int | None = None) -> Iterato
     """
     starts = range(0, workload.num_requests, _CHUNK_ROWS)
     return chain.from_iterable(_chunk(workload, first, max_model_len) for first in starts)
+
+
+def request_at(
+    workload: Workload, row: int, arrival_s: float, max_model_len: int | None = None
+) -> Request:
+    """The request of one row, arriving at `arrival_s` seconds; otherwise as in `requests_of`."""
+    prompt, output = workload.prompt_tokens.item(row), workload.output_tokens.item(row)
+    if max_model_len is not None:
+        output = min(output, max(max_model_len - prompt, 1))
+    path = workload.path(row)
+    shared = workload.tree.end_tokens.item(path[-1]) if path else 0
+    nodes = workload.output_node
+    output_node = NO_NODE if nodes is None else nodes.item(row)
+    return Request(workload, row, arrival_s, prompt, output, path, prompt - shared, output_node)
 
 
 def _chunk(workload: Workload, first: int, max_model_len: int | None) -> Iterator[Request]:

@@ -13,6 +13,7 @@ from sim.instance import Instance
 from sim.interfaces import AdmissionPolicy, BatchPolicy, CostModel, EvictionPolicy, Router
 from sim.kv_cache import KvCache
 from sim.loads import DelayedView, Loads, PublishedView
+from sim.looped_instance import CheckedLoopedInstance, LoopedInstance
 from sim.prefix_tree import BlockGeometry, PrefixTree
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
 from sim.request import Request
@@ -102,7 +103,7 @@ class Cluster:
     Args:
         spec: what to simulate.
         clock: simulated time.
-        requests: requests in order of arrival.
+        requests: requests in order of arrival; None if they come through `receive`.
         tree: prefix tree of the workload.
         log: columns over requests.
     """
@@ -111,11 +112,12 @@ class Cluster:
         self,
         spec: ClusterSpec,
         clock: StepClock,
-        requests: Iterator[Request],
+        requests: Iterator[Request] | None,
         tree: PrefixTree,
         log: RequestLog,
     ) -> None:
         spec.validate()
+        self._is_looped = requests is None
         self.spec = spec
         self.clock = clock
         self.log = log
@@ -139,8 +141,8 @@ class Cluster:
             or not spec.prefix_caching
             or self.stale_view is not None
         )
-        self._requests = requests
-        self._next = next(requests, None)
+        self._requests = iter(()) if requests is None else requests
+        self._next = next(self._requests, None)
         if self._next is not None:
             clock.call_at(self._next.arrival_s, ARRIVAL, self._on_arrival)
 
@@ -150,8 +152,7 @@ class Cluster:
         running: dict[int, Request] = {}
         running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
-        make = CheckedInstance if spec.check else Instance
-        return make(
+        return self._instance_class()(
             instance_id=index,
             clock=self.clock,
             rules=spec.rules,
@@ -165,6 +166,19 @@ class Cluster:
             macro_steps=spec.macro_steps,
             stale_view=self.stale_view,
         )
+
+    def _instance_class(self) -> type[Instance]:
+        if self._is_looped:
+            return CheckedLoopedInstance if self.spec.check else LoopedInstance
+        return CheckedInstance if self.spec.check else Instance
+
+    def receive(self, request: Request) -> None:
+        """Reject or route a request that arrives now."""
+        self.loads.now_s = now_s = request.arrival_s
+        if request.prompt_tokens + request.output_tokens > self._max_tokens:
+            self._turn_away(request)
+        elif not self._has_gates or self._is_let_in(request):
+            self._dispatch(request, now_s)
 
     def _on_arrival(self, _key: int) -> None:
         """Route every request that arrives at this instant."""

@@ -7,7 +7,7 @@ the requests' positions within their last block.
 
 from heapq import heapify, heappop, heappush
 
-from sim.request import DECODING, Request
+from sim.request import DECODING, FINISHED, Request
 from sim.running_tree import RunningPrefixTree
 
 
@@ -89,13 +89,18 @@ class DecodeBatch:
             self.tree.remove(request.kv_path)
 
     def pop_finished(self) -> list[Request]:
-        """Requests whose last token the planned steps produce, in running order; they leave."""
+        """Requests whose last token the planned steps produce, in running order; they leave.
+
+        They are FINISHED then, and keep seat and blocks until that token is out.
+        """
         finished: list[Request] = []
         heap, step = self.finishes, self.step
         while heap and heap[0][0] <= step:
             _, admission_index, request = heappop(heap)
             if request.admission_index == admission_index and request.phase == DECODING:
                 self.leave(request)
+                request.phase = FINISHED
+                request.intervals += (request.decode_start_step, step)
                 finished.append(request)
         return finished
 

@@ -104,7 +104,9 @@ class Instance(InstanceState):
         if num_steps < self._run_steps:
             self._run_steps = num_steps
             self._completed_at_wake = last_step + 1
-            self._wake_at(view[last_step], STEP_END)
+            self._wake_s = end_s = view[last_step]
+            self._wake_key = key = next(self._next_key)
+            heappush(self._calls, (end_s, STEP_END, key, self._wake_callback))
 
     def _wake_at(self, time_s: float, order: int) -> None:
         """Plan at `time_s`; a wake-up asked for before is out of date."""
@@ -188,7 +190,8 @@ class Instance(InstanceState):
         if not chunks:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
-            self._add_decode(batch, num_steps)
+            if self._add_decode is not None:
+                self._add_decode(batch, num_steps)
         self._log_run(
             pack_run(
                 step,
@@ -207,7 +210,7 @@ class Instance(InstanceState):
         if num_decodes:
             batch.context_tokens = context_tokens + num_steps * num_decodes
             if batch.finishes[0][0] <= step:
-                self._await_release(batch.pop_finished())
+                self.zombies += batch.pop_finished()
         if plan.completing:
             self._begin_decoding(plan.completing)
 
@@ -217,19 +220,14 @@ class Instance(InstanceState):
         for request in completing:
             request.generated_tokens += 1
             if request.generated_tokens >= request.output_tokens:
-                request.decode_start_step = request.finish_step = batch.step
-                self._await_release([request])
+                request.decode_start_step = request.finish_step = step = batch.step
+                request.phase = FINISHED
+                request.intervals += (step, step)
+                self.zombies.append(request)
                 continue
             batch.enter(request)
             if request.output_node >= 0:
                 self.open_outputs[request.output_node] = request
-
-    def _await_release(self, finished: list[Request]) -> None:
-        """Requests whose last token is planned: they keep seat and blocks until it is out."""
-        for request in finished:
-            request.phase = FINISHED
-            request.intervals += (request.decode_start_step, request.finish_step)
-        self.zombies += finished
 
     def _release_finished(self, now_s: float) -> None:
         """Free what requests hold whose last token is out, in running order, and record them."""

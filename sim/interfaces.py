@@ -6,7 +6,7 @@ applies it.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -94,16 +94,21 @@ class DecodeBatchView(Protocol):
         """Running prefix tree; None unless the cost model asks for it."""
 
 
-class CostLedger(Protocol):
-    """Adds up where the time and the bytes of one instance went.
+RunTable = npt.NDArray[np.void]
+"""Runs of equal steps as a structured array of `sim.recorder.RUN_DTYPE`."""
 
-    Kept apart from pricing, because a run may be cut after it was priced: only steps that are
-    executed are entered. What is entered must not depend on how steps are grouped into runs.
+
+class CostLedger(Protocol):
+    """Says where the time and the bytes of one instance went.
+
+    The engine records every executed run; a ledger notes beside it what the run table lacks. It is
+    kept apart from pricing, because a run may be cut after it was priced. Terms must not depend on
+    how steps are grouped into runs.
     """
 
-    @abstractmethod
-    def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:
-        """Enter the next `num_steps` decode-only steps of `batch` (B >= 1)."""
+    add_decode: Callable[[DecodeBatchView, int], None] | None
+    """Told of the next so many decode-only steps of a batch (B >= 1), as they are executed; None if
+    the run table says all about them."""
 
     @abstractmethod
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
@@ -114,12 +119,12 @@ class CostLedger(Protocol):
         """
 
     @abstractmethod
-    def totals(self) -> "CostTotals":
-        """Sums so far."""
+    def totals(self, runs: RunTable) -> "CostTotals":
+        """Sums over `runs`, the first ones of the instance."""
 
     @abstractmethod
-    def run_costs(self) -> FloatArray:
-        """Cost terms of every entry in order. Shape (entries, fields of `CostTotals`)."""
+    def run_costs(self, runs: RunTable) -> FloatArray:
+        """Cost terms of each of `runs`. Shape (runs, fields of `CostTotals`)."""
 
 
 class CostModel(Protocol):

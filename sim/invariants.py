@@ -11,14 +11,19 @@
 9. A prefix hit is at most the prompt less one token.
 10. Little's law as an identity: the integral over time of the number in the system, counted by the
     instances, equals the sum of the sojourn times in the records, for runs that end empty.
+11. Closed loop: a request arrives exactly its delay after the end that it waits for, and never more
+    users than there are have something under way.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.errors import InvariantError
+from sim.followers import roots_of
 from sim.metrics import tokens_generated
-from sim.records import SimulationResult
+from sim.recorder import REJECTED
+from sim.records import FloatArray, SimulationResult
+from sim.workload import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -29,8 +34,9 @@ def check_result(
     max_num_batched_tokens: int,
     max_model_len: int | None,
     admits_in_arrival_order: bool,
+    is_whole: bool = False,
 ) -> None:
-    """Check invariants 1, 3, 4, 6, 7, 8 and 9 on the records of a run.
+    """Check invariants 1, 3, 4, 6, 7, 8, 9 and 11 on the records of a run.
 
     Raises:
         InvariantError: names the rule and the first request or step that breaks it.
@@ -39,9 +45,11 @@ def check_result(
     counted = result.num_finished + result.num_rejected + result.num_unfinished
     if counted != workload.num_requests:
         raise InvariantError(f"1: {counted} requests accounted for of {workload.num_requests}")
+    if is_whole and result.num_unfinished:
+        raise InvariantError(f"1: {result.num_unfinished} requests left at the end of a whole run")
     # "not at or after" also catches a time that is no number.
     was_admitted, has_token = requests.cached_tokens >= 0, requests.first_step > 0
-    early = ~(requests.admitted_s >= workload.arrival_s) & was_admitted
+    early = ~(requests.admitted_s >= requests.arrival_s) & was_admitted
     _refuse("3: admitted before arrival", early)
     early = ~(requests.first_token_s >= requests.admitted_s) & has_token
     _refuse("3: first token before admission", early)
@@ -52,11 +60,65 @@ def check_result(
         tokens = instance.run_column("num_decodes") + instance.run_column("prefill_tokens")
         _refuse(f"8: instance {index} exceeds the budget", tokens > max_num_batched_tokens)
         if admits_in_arrival_order:
-            rows = (requests.instance == index) & ~np.isnan(requests.admitted_s)
-            admitted_s = requests.admitted_s[rows]
+            admitted_s = _first_admissions(result, index)
             _refuse(f"6: instance {index} admits out of order", np.diff(admitted_s) < 0)
     _check_tokens(result, max_model_len)
     _refuse("9: hit covers the whole prompt", requests.cached_tokens >= workload.prompt_tokens)
+    if workload.is_closed_loop:
+        _check_follow_ups(result)
+        _check_users(result)
+
+
+def _first_admissions(result: SimulationResult, index: int) -> FloatArray:
+    """Times of first admissions on an instance, in order of arrival."""
+    requests = result.requests
+    rows = np.flatnonzero((requests.instance == index) & ~np.isnan(requests.admitted_s))
+    if result.workload.is_closed_loop:
+        # Of several that arrive in one instant a later row may come first.
+        rows = rows[np.lexsort((requests.admitted_s[rows], requests.arrival_s[rows]))]
+    return requests.admitted_s[rows]
+
+
+def _ends_of(result: SimulationResult) -> FloatArray:
+    """When each request finished or was rejected, NaN where it did not."""
+    requests = result.requests
+    is_rejected = requests.status == REJECTED
+    return np.where(is_rejected, requests.arrival_s, requests.finish_s)
+
+
+def _check_follow_ups(result: SimulationResult) -> None:
+    """A follow-up arrives if and when its time has come, a root with a time of its own then."""
+    workload, arrival_s = result.workload, result.requests.arrival_s
+    expected_s = workload.arrival_s.copy()
+    after = np.full(len(expected_s), -1) if workload.after is None else workload.after
+    rows = np.flatnonzero(after >= 0)
+    delay_s = 0.0 if workload.delay_s is None else workload.delay_s[rows]
+    expected_s[rows] = _ends_of(result)[after[rows]] + delay_s
+    is_fixed = np.ones(len(after), np.bool_)
+    if workload.concurrency is not None:
+        is_fixed[np.flatnonzero(after < 0)[workload.concurrency :]] = False
+    is_due = (expected_s < result.end_s) if result.num_unfinished else ~np.isnan(expected_s)
+    is_wrong = np.where(np.isnan(arrival_s), is_due, arrival_s != expected_s)
+    _refuse("11: arrives at a wrong time", is_wrong & is_fixed)
+
+
+def _check_users(result: SimulationResult) -> None:
+    """Count users from the arrival of a root to the end of the last request that it led to."""
+    workload, arrival_s = result.workload, result.requests.arrival_s
+    if workload.concurrency is None:
+        return
+    n = workload.num_requests
+    roots: IntArray = np.arange(n) if workload.after is None else roots_of(workload.after)
+    end_s = np.full(n, -np.inf)
+    np.maximum.at(end_s, roots, np.nan_to_num(_ends_of(result), nan=np.inf))
+    is_start = (roots == np.arange(n)) & ~np.isnan(arrival_s)
+    times = np.concatenate([end_s[is_start], arrival_s[is_start]])
+    change = np.repeat([-1, 1], np.count_nonzero(is_start))
+    num_busy = np.cumsum(change[np.lexsort((change, times))])
+    if num_busy.max(initial=0) > workload.concurrency:
+        raise InvariantError(
+            f"11: {num_busy.max()} users have something under way, there are {workload.concurrency}"
+        )
 
 
 def _check_tokens(result: SimulationResult, max_model_len: int | None) -> None:
@@ -80,7 +142,7 @@ def check_littles_law(result: SimulationResult, request_seconds: float) -> None:
     if result.num_unfinished:
         return
     is_done = result.requests.is_completed
-    sojourn_s = float((result.requests.finish_s - result.workload.arrival_s)[is_done].sum())
+    sojourn_s = float((result.requests.finish_s - result.requests.arrival_s)[is_done].sum())
     if not abs(sojourn_s - request_seconds) <= 1e-6 * max(1.0, sojourn_s):
         raise InvariantError(
             f"10: sojourn times sum to {sojourn_s} s, number in system to {request_seconds} s"

@@ -30,7 +30,7 @@ def summarize(result: SimulationResult, *, slo_ttft_s: float, slo_tpot_s: float)
             outputs meet it.
     """
     is_done = result.requests.is_completed
-    arrival_s = result.workload.arrival_s[is_done]
+    arrival_s = result.requests.arrival_s[is_done]
     ttft_s = result.requests.first_token_s[is_done] - arrival_s
     tpot_s = tpot_of(result)[is_done]
     makespan_s = makespan_of(result)
@@ -75,11 +75,11 @@ def tokens_generated(result: SimulationResult) -> npt.NDArray[np.int64]:
 
 def makespan_of(result: SimulationResult) -> float:
     """From the first arrival to the last finish, or to the end of a run that was cut short."""
-    arrivals = result.workload.arrival_s
+    first_s, _ = result.requests.arrival_span_s
     finishes = result.requests.finish_s[result.requests.is_completed]
     if result.num_unfinished:
-        return max(0.0, result.end_s - float(arrivals[0]))
-    return float(finishes.max() - arrivals[0]) if len(finishes) else 0.0
+        return 0.0 if np.isnan(first_s) else max(0.0, result.end_s - first_s)
+    return float(finishes.max() - first_s) if len(finishes) else 0.0
 
 
 def prefix_hit_ratio(result: SimulationResult) -> float | None:

@@ -24,6 +24,7 @@ class RequestRecords:
         instance: instance that served it, -1 where none.
         cached_tokens: prompt tokens found in the prefix cache at first admission, -1 before.
         num_preemptions: how often it lost its KV.
+        arrival_s: time at which it came to the door. In a closed loop not that of the workload.
         admitted_s: time of its first admission.
         first_token_s: end of the step that produced its first token.
         finish_s: end of the step that produced its last token.
@@ -37,6 +38,7 @@ class RequestRecords:
     instance: IntArray
     cached_tokens: IntArray
     num_preemptions: IntArray
+    arrival_s: FloatArray
     admitted_s: FloatArray
     first_token_s: FloatArray
     finish_s: FloatArray
@@ -49,6 +51,15 @@ class RequestRecords:
         """Rows that finished."""
         is_completed: npt.NDArray[np.bool_] = self.status == COMPLETED
         return is_completed
+
+    @property
+    def arrival_span_s(self) -> tuple[float, float]:
+        """First and last arrival, seconds; NaN if nothing arrived."""
+        arrival_s = self.arrival_s
+        return (
+            float(np.fmin.reduce(arrival_s, initial=np.nan)),
+            float(np.fmax.reduce(arrival_s, initial=np.nan)),
+        )
 
     def intervals(
         self, instance: int, completed_only: bool = False

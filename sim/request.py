@@ -20,7 +20,7 @@ class Request:
     """A live request.
 
     Attributes:
-        request_id: row in the workload; grows with arrival.
+        request_id: row in the workload; grows with arrival in an open loop.
         arrival_s: arrival time, seconds.
         prompt_tokens: prompt length, tokens.
         output_tokens: tokens it will generate (the simulator knows, policies must not look).

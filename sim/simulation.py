@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from sim.arrivals import requests_of
 from sim.checked_instance import CheckedInstance
+from sim.closed_loop import ClosedLoop, EndLog
 from sim.cluster import Cluster, ClusterSpec
 from sim.errors import InvalidDecisionError
 from sim.garbage import rare_collections
@@ -51,9 +52,8 @@ def simulate(
     workload.validate()
     clock = StepClock()
     report = None if progress is None else lambda done: progress(clock.now, done)
-    log = RequestLog(workload.num_requests, report)
-    requests = requests_of(workload, spec.max_model_len)
-    cluster = Cluster(spec, clock, requests, workload.tree, log)
+    cluster, arrival_s = _open_cluster(workload, spec, clock, report)
+    log = cluster.log
     is_interrupted = False
     try:
         with rare_collections(), stop_on_interrupt(clock):
@@ -68,7 +68,7 @@ def simulate(
         _note_unfinished(cluster, log, ended)
     result = SimulationResult(
         workload=workload,
-        requests=_request_records(log, cluster.instances),
+        requests=_request_records(log, cluster.instances, arrival_s),
         instances=tuple(
             _instance_records(instance, num_steps, spec.record_costs)
             for instance, num_steps in zip(cluster.instances, ended, strict=True)
@@ -79,16 +79,32 @@ def simulate(
         is_interrupted=is_interrupted,
     )
     if spec.check:
-        _check(result, spec, cluster)
+        _check(result, spec, cluster, is_whole=not is_interrupted and horizon_s is None)
     return result
 
 
-def _check(result: SimulationResult, spec: ClusterSpec, cluster: Cluster) -> None:
+def _open_cluster(
+    workload: Workload, spec: ClusterSpec, clock: StepClock, report: Callable[[int], None] | None
+) -> tuple[Cluster, npt.NDArray[np.float64]]:
+    """The cluster with its arrivals to come, and the column where their times are or will be."""
+    if workload.is_closed_loop:
+        end_log = EndLog(workload.num_requests, report)
+        cluster = Cluster(spec, clock, None, workload.tree, end_log)
+        return cluster, ClosedLoop(workload, clock, cluster, end_log).arrival_s
+    log = RequestLog(workload.num_requests, report)
+    requests = requests_of(workload, spec.max_model_len)
+    return Cluster(spec, clock, requests, workload.tree, log), workload.arrival_s
+
+
+def _check(
+    result: SimulationResult, spec: ClusterSpec, cluster: Cluster, *, is_whole: bool
+) -> None:
     check_result(
         result,
         max_num_batched_tokens=spec.rules.max_num_batched_tokens,
         max_model_len=spec.max_model_len,
         admits_in_arrival_order=spec.batching(0).admits_in_arrival_order,
+        is_whole=is_whole,
     )
     checked = [i for i in cluster.instances if isinstance(i, CheckedInstance)]
     check_littles_law(result, sum(i.request_seconds for i in checked))
@@ -126,9 +142,12 @@ def _intervals_until(intervals: tuple[int, ...], ended: int) -> tuple[int, ...]:
     return tuple(kept)
 
 
-def _request_records(log: RequestLog, instances: list[Instance]) -> RequestRecords:
+def _request_records(
+    log: RequestLog, instances: list[Instance], arrival_s: npt.NDArray[np.float64]
+) -> RequestRecords:
     table = log.table()
     instance = table["instance"].astype(np.int64)
+    is_absent = (table["status"] == UNFINISHED) & (instance < 0)
     first_step, last_step = table["first_step"].copy(), table["last_step"].copy()
     admitted_s = table["admitted_s"].copy()
     admitted_s[admitted_s < 0] = np.nan
@@ -140,6 +159,7 @@ def _request_records(log: RequestLog, instances: list[Instance]) -> RequestRecor
         instance=instance,
         cached_tokens=table["cached_tokens"].astype(np.int64),
         num_preemptions=table["num_preemptions"].astype(np.int64),
+        arrival_s=np.where(is_absent, np.nan, arrival_s) if is_absent.any() else arrival_s,
         admitted_s=admitted_s,
         first_token_s=_times_of(first_step, instance, instances),
         finish_s=finish_s,
@@ -173,6 +193,6 @@ def _instance_records(instance: Instance, num_steps: int, with_costs: bool) -> I
         runs=rows,
         busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
         busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),
-        costs=ledger.totals(),
-        run_costs=ledger.run_costs()[: len(rows)] if with_costs else None,
+        costs=ledger.totals(rows),
+        run_costs=ledger.run_costs(rows) if with_costs else None,
     )

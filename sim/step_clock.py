@@ -8,12 +8,16 @@ whatever events SimPy's own processes put there.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 import simpy
 
-STOP, ARRIVAL, TRANSFER, STEP_END, IDLE_WAKE = range(-1, 4)
-"""Order at equal time. An idle instance plans after all arrivals of that instant."""
+STOP = -1
+ARRIVAL, TRANSFER, STEP_END, FOLLOW_UP, IDLE_WAKE = range(2, 7)
+"""Order at equal time, after SimPy's own events (0 and 1). A follow-up is an arrival that something
+of the same instant released, so it comes after the step ends. An idle instance plans after all
+arrivals of the instant."""
 
 Receiver = Callable[[int], None]
 """Called with the key of the call. A call cannot be taken back: a receiver that has asked for a
@@ -26,7 +30,11 @@ class StepClock(simpy.Environment):
     Attributes:
         queue: heap of (time, order, key, receiver or SimPy event).
         keys: counter of calls and events; equal times and orders are served in its order.
+        is_past_steps: whether the follow-ups of this instant are being served, so that steps which
+            end now have ended.
     """
+
+    is_past_steps = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,17 +50,19 @@ class StepClock(simpy.Environment):
     def run_calls(self, until_s: float | None = None) -> None:
         """Serve calls and events in order until none is left, or up to `until_s` (not included)."""
         queue = self.queue
+        limit_s = inf if until_s is None else until_s
         while queue:
-            time_s, _, key, receiver = queue[0]
-            if until_s is not None and time_s >= until_s:
-                self._now = until_s
+            time_s, order, key, receiver = call = heappop(queue)
+            if time_s >= limit_s:
+                heappush(queue, call)
+                self._now = limit_s
                 return
-            if isinstance(receiver, simpy.Event):
-                self.step()
-            else:
-                heappop(queue)
+            if order >= ARRIVAL or order == STOP:
                 self._now = time_s
                 receiver(key)
+            else:
+                heappush(queue, call)
+                self.step()
 
     def stop(self) -> None:
         """Make `run_calls` raise KeyboardInterrupt before the next call (from a signal handler)."""

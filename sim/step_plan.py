@@ -29,10 +29,3 @@ class StepPlan:
         self.decode_blocks = 0
         self.prefill_tokens = 0
         self.has_preempted = False
-
-    def clear_chunks(self) -> None:
-        """Drop the chunks of the step before (others may still hold the lists)."""
-        self.chunks = []
-        self.prefill_tokens = 0
-        if self.completing:
-            self.completing = []

@@ -9,6 +9,7 @@ from sim.records import SimulationResult
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 _MAX_CELLS = 4_000_000
 _NUM_BINS = 20
@@ -28,7 +29,7 @@ def _events(result: SimulationResult) -> tuple[FloatArray, IntArray, IntArray]:
     requests = result.requests
     inside = np.flatnonzero(requests.instance >= 0)
     gone = inside[requests.is_completed[inside]]
-    times = np.concatenate([result.workload.arrival_s[inside], requests.finish_s[gone]])
+    times = np.concatenate([requests.arrival_s[inside], requests.finish_s[gone]])
     where = np.concatenate([requests.instance[inside], requests.instance[gone]])
     steps = np.concatenate([np.ones(len(inside), np.int64), np.full(len(gone), -1)])
     order = np.argsort(times, kind="stable")
@@ -68,37 +69,51 @@ def load_imbalance_ratio(result: SimulationResult) -> float | None:
 
 
 def regime_of(result: SimulationResult) -> str:
-    """Whether the run's averages describe a steady system: stable, backlogged or overloaded.
+    """Whether the run's averages describe a steady system.
+
+    *closed_loop*: a fixed number of users sends the requests. A cluster that is too slow then slows
+    the arrivals down, so there is nothing to judge. In every other run it is *overloaded*,
+    *backlogged* or *stable*.
 
     *overloaded*: over the last half of the requests the time to first token grows from request to
     request, with a slope that is positive at 95 % confidence (20 means over equal numbers of
     requests, regressed on their order, the error widened for the correlation of neighbouring
     means), and the last quarter waits at least `MIN_SWELL_RATIO` times as long as the first half.
     By Little's law that is growth of the queue, corrected for an arrival rate that rises or falls;
-    in a run that was cut short the number in the system is taken instead. *backlogged*: after the
-    last arrival it takes more than `MAX_DRAIN_RATIO` of the makespan, and longer than requests
-    usually wait, until every one has its first token (the decoding of the last answers does not
-    count), or requests were left unfinished.
+    in a run that was cut short the number in the system is taken instead. Requests that wait for
+    others to end are left out: they come the more slowly the longer the queue, and towards the end
+    of a run they are all that comes. *backlogged*: after the last arrival it takes more than
+    `MAX_DRAIN_RATIO` of the makespan, and longer than requests usually wait, until every one has
+    its first token (the decoding of the last answers does not count), or requests were left
+    unfinished.
 
     Of 200 M/M/1 queues of 2,000 requests 1 % are called overloaded at load 0.7, 6 % at 0.9 and
     100 % at 1.2 (400 requests: 6, 12 and 88 %).
     """
+    if result.workload.concurrency is not None:
+        return "closed_loop"
     if _is_growing(result):
         return "overloaded"
     if result.num_unfinished:
         return "backlogged"
-    is_done, arrivals = result.requests.is_completed, result.workload.arrival_s
+    is_done = result.requests.is_completed
     if not is_done.any():
         return "stable"
-    drain_s = float(result.requests.first_token_s[is_done].max() - arrivals[-1])
-    makespan_s = float(result.requests.finish_s[is_done].max() - arrivals[0])
-    is_usual = drain_s <= MIN_SWELL_RATIO * float(np.median(_waits(result)))
+    first_s, last_s = result.requests.arrival_span_s
+    drain_s = float(result.requests.first_token_s[is_done].max() - last_s)
+    makespan_s = float(result.requests.finish_s[is_done].max() - first_s)
+    is_usual = drain_s <= MIN_SWELL_RATIO * float(np.median(_waits(result, is_done)))
     is_short = drain_s <= MAX_DRAIN_RATIO * makespan_s
     return "stable" if is_usual or is_short else "backlogged"
 
 
 def _is_growing(result: SimulationResult) -> bool:
-    load = _sizes_at_arrivals(result) if result.num_unfinished else _waits(result)
+    after = result.workload.after
+    is_judged = np.ones(len(result.requests.status), np.bool_) if after is None else after < 0
+    if result.num_unfinished:
+        load = _sizes_at_arrivals(result, is_judged)
+    else:
+        load = _waits(result, is_judged & result.requests.is_completed)
     if len(load) < 4 * _NUM_BINS:
         return False
     half, quarter = len(load) // 2, len(load) // 4
@@ -108,17 +123,20 @@ def _is_growing(result: SimulationResult) -> bool:
     return _has_upward_trend(np.array([group.mean() for group in groups]))
 
 
-def _waits(result: SimulationResult) -> FloatArray:
-    """Times to first token of finished requests in order of arrival, seconds."""
-    wait_s = result.requests.first_token_s - result.workload.arrival_s
-    return wait_s[result.requests.is_completed]
+def _waits(result: SimulationResult, is_counted: BoolArray) -> FloatArray:
+    """Times to first token of some finished requests by row, seconds."""
+    wait_s: FloatArray = result.requests.first_token_s - result.requests.arrival_s
+    return wait_s[is_counted]
 
 
-def _sizes_at_arrivals(result: SimulationResult) -> FloatArray:
-    """Requests in the system just after each arrival, in order."""
+def _sizes_at_arrivals(result: SimulationResult, is_counted: BoolArray) -> FloatArray:
+    """Requests in the system just after the arrival of some requests, in order of arrival."""
     _, _, steps = _events(result)
-    sizes: FloatArray = np.cumsum(steps)[steps > 0].astype(np.float64)
-    return sizes
+    sizes = np.cumsum(steps)[steps > 0].astype(np.float64)
+    inside = np.flatnonzero(result.requests.instance >= 0)
+    arrived = inside[np.argsort(result.requests.arrival_s[inside], kind="stable")]
+    sizes_of_some: FloatArray = sizes[is_counted[arrived]]
+    return sizes_of_some
 
 
 def _has_upward_trend(means: FloatArray) -> bool:

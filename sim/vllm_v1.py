@@ -63,8 +63,11 @@ class VllmV1:
     def plan_step(self, instance: Instance, now_s: float) -> int:
         """Schedule running requests, then admit waiting ones."""
         plan, batch, kv = instance.plan, instance.batch, instance.kv
-        if plan.chunks:
-            plan.clear_chunks()
+        if plan.chunks:  # others may still hold the lists
+            plan.chunks = []
+            plan.prefill_tokens = 0
+            if plan.completing:
+                plan.completing = []
         plan.has_preempted = False
         blocks = batch.block_phases[batch.step % kv.block_tokens]
         if instance.prefilling or blocks > kv.queue.num_blocks:

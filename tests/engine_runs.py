@@ -9,7 +9,14 @@ from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
 from sim.cluster import ClusterSpec
 from sim.cost_totals import CostTotals
-from sim.interfaces import CostLedger, CostModel, DecodeBatchView, FloatArray, PrefillChunk
+from sim.interfaces import (
+    CostLedger,
+    CostModel,
+    DecodeBatchView,
+    FloatArray,
+    PrefillChunk,
+    RunTable,
+)
 from sim.records import SimulationResult
 from sim.simulation import simulate
 from sim.vllm_v1 import VllmV1
@@ -32,10 +39,10 @@ class CountingLedger(CostLedger):
         self._totals.hbm_bytes += batch.num_requests
         return self._cost.mixed_step_s(batch, chunks)
 
-    def totals(self) -> CostTotals:
+    def totals(self, runs: RunTable) -> CostTotals:
         return self._totals
 
-    def run_costs(self) -> FloatArray:
+    def run_costs(self, runs: RunTable) -> FloatArray:
         raise AssertionError("nobody asked for these")
 
 

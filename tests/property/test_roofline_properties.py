@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hwmodels.model_catalogue import load_model
 from hwmodels.roofline import RooflineCost
 from sim.cost_totals import CostTotals
 from sim.interfaces import PrefillChunk
+from tests.run_rows import decode_run, mixed_run
 
 COSTS = [
     RooflineCost(load_profile(device), load_model(model), tensor_parallel)
@@ -74,15 +76,13 @@ def seconds(totals: CostTotals) -> float:
 
 
 def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotals:
-    ledger = cost.open_ledger()
-    ledger.add_decode(batch, num_steps)
-    return ledger.totals()
+    return cost.open_ledger().totals(decode_run(batch, num_steps))
 
 
 def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
     ledger = cost.open_ledger()
     ledger.mixed_step_s(batch, chunks)
-    return ledger.totals()
+    return ledger.totals(mixed_run(batch, chunks))
 
 
 @given(costs, batches(), st.integers(1, 5000))
@@ -113,13 +113,13 @@ def test_totals_do_not_depend_on_how_steps_are_grouped(
     cost: RooflineCost, batch: Batch, num_steps: int, data: st.DataObject
 ) -> None:
     whole = decode_totals(cost, batch, num_steps)
-    ledger = cost.open_ledger()
+    rows = []
     done = 0
     while done < num_steps:
         size = data.draw(st.integers(1, num_steps - done))
-        ledger.add_decode(batch.after(done), size)
+        rows.append(decode_run(batch.after(done), size))
         done += size
-    parts = ledger.totals()
+    parts = cost.open_ledger().totals(np.concatenate(rows))
     assert (whole.hbm_bytes, whole.flops) == (parts.hbm_bytes, parts.flops)
     assert type(whole.hbm_bytes) is type(whole.flops) is int
     for item in fields(whole):

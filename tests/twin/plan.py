@@ -21,7 +21,6 @@ class TwinRequest:
 
     prompt: int
     output: int
-    arrival_s: float
     keys: list[BlockKey]
     log: RequestLog
     num_computed: int = 0

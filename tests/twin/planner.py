@@ -7,6 +7,7 @@ Source: vLLM v1, vllm/v1/core/sched/{scheduler,async_scheduler}.py (behaviour on
 from collections import deque
 
 from sim.workload import Workload
+from tests.twin.arrival_book import ArrivalBook
 from tests.twin.block_pool import BlockPool
 from tests.twin.content import block_keys
 from tests.twin.plan import Plan, TwinRequest
@@ -36,7 +37,7 @@ class Planner:
         self.prefix_caching = prefix_caching
         self.hash_in_flight_input = hash_in_flight_input
         self.requests = [self._load(workload, i) for i in range(workload.num_requests)]
-        self.to_arrive = deque(self.requests)
+        self.to_arrive = ArrivalBook(workload)
         self.waiting: deque[TwinRequest] = deque()
         self.running: list[TwinRequest] = []
         self.num_steps = 0
@@ -48,7 +49,6 @@ class Planner:
         return TwinRequest(
             prompt=prompt,
             output=output,
-            arrival_s=float(workload.arrival_s[index]),
             keys=block_keys(workload, index, self.block_tokens),
             log=RequestLog(index),
         )
@@ -59,16 +59,15 @@ class Planner:
 
     @property
     def is_done(self) -> bool:
-        return not self.has_requests and not self.to_arrive
+        return not self.has_requests and self.to_arrive.is_empty
 
-    @property
-    def next_arrival_s(self) -> float:
-        return self.to_arrive[0].arrival_s
+    def collect(self, now_s: float, *, was_idle: bool) -> None:
+        """Put the requests that have come by `now_s` into the queue."""
+        for row in self.to_arrive.take(now_s, was_idle=was_idle):
+            self.waiting.append(self.requests[row])
 
     def plan(self, now_s: float) -> Plan | None:
         """Decide the next step as seen at `now_s`; None if nothing can be scheduled."""
-        while self.to_arrive and self.next_arrival_s <= now_s:
-            self.waiting.append(self.to_arrive.popleft())
         plan = Plan(self.num_steps + 1, now_s)
         budget, has_preempted = self._schedule_running(plan, self.max_num_batched_tokens)
         if not has_preempted:
@@ -128,8 +127,8 @@ class Planner:
             self._hash(request, request.num_computed)
             budget -= tokens
 
-    def deliver(self, plan: Plan) -> None:
-        """Apply the output of an executed step: tokens, hashes, finishes, in the plan's order.
+    def deliver(self, plan: Plan, now_s: float) -> None:
+        """Apply the output of a step that ended now: tokens, hashes, finishes, in plan order.
 
         By default a running request is hashed up to all its known tokens, the input of the step
         that starts now included. vLLM leaves that input token to the next plan (it hashes up to
@@ -147,6 +146,7 @@ class Planner:
             if request.num_delivered == request.output:
                 request.log.finish_step = plan.index
                 self._release(request)
+                self.to_arrive.note_end(request.log.request_id, now_s)
                 if is_running:
                     self.running.remove(request)
                 else:  # preempted while its last token was in flight

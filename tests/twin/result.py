@@ -77,6 +77,7 @@ class TwinResult:
 
     requests: list[RequestLog]
     steps: list[StepLog]
+    arrival_s: list[float]
 
     @property
     def step_end_s(self) -> list[float]:

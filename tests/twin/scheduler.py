@@ -26,7 +26,7 @@ def run_twin(
     step_duration: StepDuration | None = None,
     hash_in_flight_input: bool = True,
 ) -> TwinResult:
-    """Run every request of `workload` to its end on one instance.
+    """Run every request of `workload` to its end on one instance, open or closed loop.
 
     Args:
         workload: the requests; with `step_s=1` arrival times count steps.
@@ -68,18 +68,22 @@ def run_twin(
 
     now_s = 0.0
     while not planner.is_done:
+        planner.collect(now_s, was_idle=False)
         if not planner.has_requests:
-            now_s = max(now_s, planner.next_arrival_s)
+            now_s = max(now_s, planner.to_arrive.next_s)
+            planner.collect(now_s, was_idle=True)
         first = planner.plan(now_s)
         assert first is not None, "an idle instance could not schedule anything"
         executing: Plan | None = start(first, now_s)
         queued = planner.plan(now_s) if async_scheduling else None
         while executing is not None:
             now_s = steps[-1].end_s
-            planner.deliver(executing)
+            planner.deliver(executing, now_s)
             if queued is None:
                 executing = None
             else:
                 executing = start(queued, now_s)
+                planner.collect(now_s, was_idle=False)
                 queued = planner.plan(now_s)
-    return TwinResult([request.log for request in planner.requests], steps)
+    arrival_s = planner.to_arrive.arrival_s
+    return TwinResult([request.log for request in planner.requests], steps, arrival_s)

@@ -12,6 +12,7 @@ from hwmodels.roofline import RooflineCost
 from sim.cost_totals import CostTotals
 from sim.errors import ConfigError
 from sim.interfaces import PrefillChunk
+from tests.run_rows import decode_run, mixed_run
 
 SLOW_MEMORY = replace(
     load_profile("a100_sxm_80gb"),
@@ -59,15 +60,13 @@ NEW_TOKEN_BYTES = 2 * 2 * 4 * 2 + 32
 
 
 def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotals:
-    ledger = cost.open_ledger()
-    ledger.add_decode(batch, num_steps)
-    return ledger.totals()
+    return cost.open_ledger().totals(decode_run(batch, num_steps))
 
 
 def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
     ledger = cost.open_ledger()
     ledger.mixed_step_s(batch, chunks)
-    return ledger.totals()
+    return ledger.totals(mixed_run(batch, chunks))
 
 
 def test_decode_step_is_the_sum_of_its_bytes_when_memory_binds() -> None:

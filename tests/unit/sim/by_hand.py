@@ -30,6 +30,7 @@ def result_of(
         instance=np.zeros(n, np.int64) if instance is None else np.array(instance, np.int64),
         cached_tokens=np.zeros(n, np.int64),
         num_preemptions=np.zeros(n, np.int64),
+        arrival_s=workload.arrival_s,
         admitted_s=workload.arrival_s.copy(),
         first_token_s=finish_s.copy(),
         finish_s=finish_s,

@@ -9,6 +9,7 @@ from hwmodels.device import load_profile
 from hwmodels.model_catalogue import load_model
 from hwmodels.roofline import RooflineCost
 from sim.cost_totals import COST_COLUMNS
+from sim.workload import Workload
 from tests.engine_runs import run_engine
 from tests.twin.workloads import random_workload
 
@@ -40,3 +41,19 @@ def test_the_terms_of_each_run_add_up_to_its_duration_and_to_the_totals(is_async
     assert plain.instances[0].run_costs is None
     assert plain.costs == result.costs
     assert (plain.requests.finish_s == result.requests.finish_s).all()
+
+
+def test_a_step_that_the_horizon_cuts_off_is_in_no_total() -> None:
+    workload = Workload.without_sharing(
+        arrival_s=np.array([0.0]), prompt_tokens=np.array([96]), output_tokens=np.array([4])
+    )
+    cost = RooflineCost(load_profile("a100_sxm_80gb"), load_model("llama3_8b"))
+    options: dict[str, Any] = {"budget": 32, "block_tokens": 16, "cost": cost}
+    whole = run_engine(workload, record_costs=True, **options).instances[0]
+    horizon_s = float(whole.step_end_s[1] + whole.step_end_s[2]) / 2
+    cut = run_engine(workload, horizon_s, record_costs=True, **options).instances[0]
+    assert len(cut.step_end_s) == 2
+    assert whole.run_costs is not None
+    assert cut.run_costs is not None
+    assert (cut.run_costs == whole.run_costs[:2]).all()
+    assert cut.costs.flops == int(whole.run_costs[:2, COST_COLUMNS.index("flops")].sum())
