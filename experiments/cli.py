@@ -8,7 +8,10 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from experiments.sweep.log import SweepLog
 
 EXIT_OK, EXIT_DEFECT, EXIT_MISTAKE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -22,7 +25,17 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     from experiments.streams import install_lenient_streams
 
     install_lenient_streams()
+    use_one_thread()
     sys.exit(run_command(list(sys.argv[1:] if argv is None else argv)))
+
+
+def use_one_thread() -> None:
+    """Let NumPy's linear algebra use one thread; to be called before NumPy is imported.
+
+    Long dot products depend on the number of threads in their last digit, and so on the machine.
+    """
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
 
 
 def run_command(arguments: list[str]) -> int:
@@ -57,17 +70,20 @@ def complain(line: str) -> int:
 def _run_hydra(arguments: list[str]) -> int:
     from experiments.hydra_errors import explain
     from experiments.policy_errors import show_cause
+    from experiments.sweep.log import SweepLog
     from sim.errors import FlocksimError
 
+    log = SweepLog()
     outcomes: list[int | Exception] = []
     try:
         with _hydra_environment(arguments):
-            _hydra_app(outcomes)
+            _hydra_app(outcomes, log)
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
+        return max([log.close(), *(code for code in outcomes if isinstance(code, int))])
     except KeyboardInterrupt:
-        print("flocksim: interrupted", file=sys.stderr)
+        print(f"flocksim: {log.interrupted_line()}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except FlocksimError as error:
         show_cause(error)
@@ -84,25 +100,28 @@ def _run_hydra(arguments: list[str]) -> int:
         if line is None:
             raise
         return complain(line)
-    return max((code for code in outcomes if isinstance(code, int)), default=EXIT_OK)
 
 
-def _hydra_app(outcomes: list[int | Exception]) -> None:
+def _hydra_app(outcomes: list[int | Exception], log: "SweepLog") -> None:
     """Run the jobs; Hydra would comment on exceptions, so these are handed round it."""
     import hydra
 
     from experiments.composing import CONFIG_MODULE, CONFIG_NAME
+    from experiments.sweep.launcher import register_launcher
 
-    @hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)
+    register_launcher()
+
     def app(config: Any) -> None:
         from experiments.hydra_job import run_hydra_job
 
         try:
-            outcomes.append(run_hydra_job(config))
+            outcomes.append(run_hydra_job(config, log))
         except Exception as error:
             outcomes.append(error)
 
-    app()
+    app.log = log  # type: ignore[attr-defined]  # the launcher's only way to it
+    settings = {"config_path": f"pkg://{CONFIG_MODULE}", "config_name": CONFIG_NAME}
+    hydra.main(version_base="1.3", **settings)(app)()
 
 
 @contextmanager

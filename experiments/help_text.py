@@ -10,9 +10,11 @@ flocksim: simulate a cluster of LLM inference engines under a trace of requests.
 usage: flocksim [GROUP=OPTION | KEY=VALUE]...      one run
        flocksim -m [GROUP=OPTION,OPTION...]...     a sweep: one run per combination
 
-A run prints a summary and writes result.json (config, metrics, flags), run.json (host, wall times)
-and requests.parquet to outputs/DATE/TIME, or where hydra.run.dir says. Without arguments it serves
-embedded conversations with Llama-3-8B on four A100s.
+A run prints a summary and writes result.json (config, metrics, flags), run.json (host, wall
+times), requests.parquet and distributions.parquet to outputs/DATE/TIME, or where hydra.run.dir
+says. Without arguments it serves embedded conversations with Llama-3-8B on four A100s.
+A sweep runs on all cores and writes a directory per job and sweep.csv to hydra.sweep.dir; started
+again there, it runs only what is missing. hydra.launcher.n_jobs=N: so many jobs at a time.
 
 Groups and their options:
 """
@@ -26,6 +28,10 @@ Keys most often changed (flocksim --cfg job shows all of them with their values)
   engine.prefix_caching, engine.async_scheduling, engine.max_model_len
   routing.view_delay_s, routing.publish_period_s         how old a router's view is
   slo.ttft_s, slo.tpot_s   what counts as goodput
+  trace.load=0.7           the rate, as a share of the flood throughput of this cluster under
+                           least_requests; trace.flood=true: all requests at once
+  replications=N           N runs with other draws, the same for every policy: means over them
+  trace.warmup_s, trace.warmup_requests   requests that count in no figure
   output.steps=true (steps.parquet), output.timeline=true (timeline.json.gz for Perfetto)
   seed, check=true (verify the simulator's invariants), hydra.run.dir=DIR, hydra.sweep.dir=DIR
 """
@@ -40,7 +46,7 @@ EXAMPLES = (
     "flocksim model=hf model.path=my_model/config.json engine.num_gpu_blocks=20000",
     "flocksim trace.rate_scale=2 routing=power_of_two routing.view_delay_s=0.5",
     "flocksim admission=token_bucket admission.rate_tokens_per_s=10000 slo.ttft_s=1",
-    "flocksim -m routing=random,round_robin,least_requests seed=0,1,2 hydra.sweep.dir=sweep",
+    "flocksim -m routing=random,jsq replications=5 trace.load=0.6,0.8 hydra.sweep.dir=sweep",
 )
 
 _TAIL = """
@@ -49,7 +55,9 @@ A policy of your own is a class and a YAML file in DIR/routing (or another group
 If its code raises, one line says where; with FLOCKSIM_TRACEBACK=1 in the environment its
 traceback comes first.
 Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 interrupted.
-More: flocksim --hydra-help
+See also: flocksim-compare DIR (tables and figures of runs and sweeps), flocksim-capacity (the
+highest rate that meets an SLO), flocksim-trace (look at, check, convert and make traces); each has
+--help. More: flocksim --hydra-help
 """
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from experiments.deployment import Deployment
@@ -22,6 +23,10 @@ REGIME_HINTS = {
         "arrivals exceed what the cluster can serve, so queues grow as long as the trace goes on: "
         "latencies say more about the length of the trace than about the policy; add instances or "
         "lower trace.rate_scale"
+    ),
+    "closed_loop": (
+        "users wait for their answers, so arrivals slow down with the cluster: compare throughput, "
+        "and latencies at an equal number of users only"
     ),
 }
 
@@ -62,8 +67,8 @@ def print_summary(run: JobRun, console: "Console") -> None:
     """Print the figures of a run."""
     metrics = run.metrics
     choices = run.choices
-    workload = run.result.workload
-    span_s = float(workload.arrival_s[-1] - workload.arrival_s[0])
+    first_s, last_s = run.result.requests.arrival_span_s
+    span_s = None if isnan(first_s) else last_s - first_s
     policies = ", ".join(
         f"{group}={choices[group]}"
         for group in ("routing", "batching", "eviction", "admission")
@@ -94,7 +99,7 @@ def _print_line(console: "Console", line: str) -> None:
 def wall_line(run: JobRun) -> str:
     """Wall time of each phase and the speed of the simulation."""
     phases = ", ".join(f"{phase} {duration(value)}" for phase, value in run.wall_s.items())
-    done = int(run.metrics["num_finished"] or 0) + int(run.metrics["num_rejected"] or 0)
+    done = sum(len(one.requests) for one in run.replications)
     simulate_s = run.wall_s["simulate"]
     speed = f"; {digits(done / simulate_s)} simulated requests/s" if simulate_s > 0 else ""
     return f"wall time: {phases}{speed}"

@@ -227,7 +227,7 @@ class Instance(InstanceState):
                 continue
             batch.enter(request)
             if request.output_node >= 0:
-                self.open_outputs[request.output_node] = request
+                self.open_outputs.setdefault(request.output_node, request)
 
     def _release_finished(self, now_s: float) -> None:
         """Free what requests hold whose last token is out, in running order, and record them."""
@@ -241,7 +241,7 @@ class Instance(InstanceState):
         kv, loads, i, running = self.kv, self.loads, self.instance_id, self.running
         for request in done:
             if request.output_node >= 0:
-                self.open_outputs.pop(request.output_node, None)
+                self._close_output(request)
             if running.pop(request.request_id, None) is not None:
                 kv.release(request, request.computed_tokens // kv.block_tokens, False)
                 loads.num_running[i] -= 1
@@ -251,6 +251,11 @@ class Instance(InstanceState):
                 loads.num_waiting[i] -= 1
             loads.num_requests[i] -= 1
             self._log.close(request, i, COMPLETED)
+
+    def _close_output(self, request: Request) -> None:
+        """The output of a request grows no more; another request may write the same one."""
+        if self.open_outputs.get(request.output_node) is request:
+            del self.open_outputs[request.output_node]
 
     # -- what engine rules do --------------------------------------------------------------------
 
@@ -294,7 +299,7 @@ class Instance(InstanceState):
             unknown = self._tokens_in_flight(request, request.finish_step)
         hashed = (request.computed_tokens - unknown) // self.kv.block_tokens
         del self.running[request.request_id]
-        self.open_outputs.pop(request.output_node, None)
+        self._close_output(request)
         loads.num_running[i] -= 1
         loads.num_waiting[i] += 1
         request.num_preemptions += 1

@@ -13,12 +13,22 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-def token_gaps(result: SimulationResult) -> tuple[FloatArray, IntArray]:
-    """Gaps of all finished requests: (seconds, how many gaps have this length), unsorted."""
+def token_gaps(
+    result: SimulationResult, is_counted: npt.NDArray[np.bool_] | None = None
+) -> tuple[FloatArray, IntArray]:
+    """Gaps of finished requests: (seconds, how many gaps have this length), unsorted.
+
+    Args:
+        result: the records.
+        is_counted: requests that count, None for all. Shape (n,).
+    """
     gaps: list[FloatArray] = []
     weights: list[IntArray] = []
     for index, instance in enumerate(result.instances):
         rows, first, last = result.requests.intervals(index, completed_only=True)
+        if is_counted is not None:
+            kept = is_counted[rows]
+            rows, first, last = rows[kept], first[kept], last[kept]
         ends = instance.step_end_s
         change = np.bincount(first, minlength=len(ends) + 1)[: len(ends) + 1]
         change -= np.bincount(last, minlength=len(ends) + 1)[: len(ends) + 1]

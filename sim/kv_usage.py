@@ -31,7 +31,7 @@ def _block_seconds(result: SimulationResult, index: int) -> float:
     last_step = first_step + instance.run_column("num_steps") - 1
     start_s = instance.step_start_s
     run_s = instance.step_end_s[last_step] - start_s[first_step]
-    planned = float(np.dot(instance.run_column("used_blocks"), run_s))
+    planned = float((instance.run_column("used_blocks") * run_s).sum())
     return planned + _growth_block_seconds(result, index, instance, start_s)
 
 

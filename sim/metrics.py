@@ -11,46 +11,77 @@ import numpy.typing as npt
 
 from sim.inter_token import token_gaps, weighted_percentiles
 from sim.kv_usage import kv_usage_mean_ratio
+from sim.recorder import COMPLETED, REJECTED, UNFINISHED
 from sim.records import SimulationResult
 from sim.system_size import load_imbalance_ratio
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 Metrics = dict[str, float | int | None]
 
 PERCENTILES = (50, 90, 99)
 
 
-def summarize(result: SimulationResult, *, slo_ttft_s: float, slo_tpot_s: float) -> Metrics:
+def counted_requests(
+    result: SimulationResult, warmup_s: float = 0.0, warmup_requests: int = 0
+) -> BoolArray:
+    """Requests that figures count: those that do not arrive during the warm-up. Shape (n,).
+
+    Args:
+        result: the records.
+        warmup_s: earlier arrivals do not count, seconds of simulated time.
+        warmup_requests: the first so many requests do not count either.
+    """
+    is_counted: BoolArray = ~(result.requests.arrival_s < warmup_s)
+    is_counted[:warmup_requests] = False
+    return is_counted
+
+
+def summarize(
+    result: SimulationResult,
+    *,
+    slo_ttft_s: float,
+    slo_tpot_s: float,
+    is_counted: BoolArray | None = None,
+) -> Metrics:
     """All metrics of a run, keys with unit suffixes in a fixed order.
+
+    Figures of requests are over those that count. Figures of the machine (batch size, KV usage,
+    preemptions, traffic, imbalance) are over the whole run.
 
     Args:
         result: the records.
         slo_ttft_s: time to first token that a good request must not exceed, seconds.
         slo_tpot_s: time per output token that a good request must not exceed, seconds; one-token
             outputs meet it.
+        is_counted: requests that count, None for all. Shape (n,).
     """
-    is_done = result.requests.is_completed
+    if is_counted is None:
+        is_counted = np.ones(result.workload.num_requests, dtype=np.bool_)
+    status = result.requests.status[is_counted]
+    is_done = result.requests.is_completed & is_counted
     arrival_s = result.requests.arrival_s[is_done]
     ttft_s = result.requests.first_token_s[is_done] - arrival_s
     tpot_s = tpot_of(result)[is_done]
-    makespan_s = makespan_of(result)
+    makespan_s = makespan_of(result, is_counted)
     is_good = (ttft_s <= slo_ttft_s) & ~(tpot_s > slo_tpot_s)
     metrics: Metrics = {
-        "num_requests": result.workload.num_requests,
-        "num_finished": result.num_finished,
-        "num_rejected": result.num_rejected,
-        "num_unfinished": result.num_unfinished,
+        "num_requests": len(status),
+        "num_finished": int(np.count_nonzero(status == COMPLETED)),
+        "num_rejected": int(np.count_nonzero(status == REJECTED)),
+        "num_unfinished": int(np.count_nonzero(status == UNFINISHED)),
+        "num_warmup_requests": result.workload.num_requests - len(status),
         "makespan_s": makespan_s,
-        **_rates(result, is_done, makespan_s),
+        **_rates(result, is_done, is_counted, makespan_s),
         **_spread("ttft", ttft_s),
         **_spread("tpot", tpot_s[~np.isnan(tpot_s)]),
-        **_itl(result),
+        **_itl(result, is_counted),
         **_spread("e2e", result.requests.finish_s[is_done] - arrival_s),
         **_spread("queue", result.requests.admitted_s[is_done] - arrival_s),
         "goodput_per_s": _ratio(int(is_good.sum()), makespan_s),
-        "slo_attainment_ratio": _ratio(int(is_good.sum()), result.workload.num_requests),
-        "prefix_hit_ratio": prefix_hit_ratio(result),
-        **_machine(result, makespan_s),
+        "slo_attainment_ratio": _ratio(int(is_good.sum()), len(status)),
+        "prefix_hit_ratio": prefix_hit_ratio(result, is_counted),
+        **_machine(result),
     }
     return metrics
 
@@ -73,33 +104,41 @@ def tokens_generated(result: SimulationResult) -> npt.NDArray[np.int64]:
     return tokens
 
 
-def makespan_of(result: SimulationResult) -> float:
+def makespan_of(result: SimulationResult, is_counted: BoolArray | None = None) -> float:
     """From the first arrival to the last finish, or to the end of a run that was cut short."""
-    first_s, _ = result.requests.arrival_span_s
-    finishes = result.requests.finish_s[result.requests.is_completed]
-    if result.num_unfinished:
+    requests = result.requests
+    if is_counted is None:
+        is_counted = np.ones(len(requests.status), dtype=np.bool_)
+    arrivals = requests.arrival_s[is_counted & ~np.isnan(requests.arrival_s)]
+    first_s = float(arrivals.min()) if len(arrivals) else np.nan
+    finishes = requests.finish_s[requests.is_completed & is_counted]
+    if (requests.status[is_counted] == UNFINISHED).any():
         return 0.0 if np.isnan(first_s) else max(0.0, result.end_s - first_s)
     return float(finishes.max() - first_s) if len(finishes) else 0.0
 
 
-def prefix_hit_ratio(result: SimulationResult) -> float | None:
+def prefix_hit_ratio(result: SimulationResult, is_counted: BoolArray | None = None) -> float | None:
     """Cached tokens / prompt tokens at first admissions."""
     is_admitted = result.requests.cached_tokens >= 0
+    if is_counted is not None:
+        is_admitted &= is_counted
     prompts = int(result.workload.prompt_tokens[is_admitted].sum())
     return _ratio(int(result.requests.cached_tokens[is_admitted].sum()), prompts)
 
 
-def _rates(result: SimulationResult, is_done: npt.NDArray[np.bool_], makespan_s: float) -> Metrics:
-    output = int(tokens_generated(result).sum())
+def _rates(
+    result: SimulationResult, is_done: BoolArray, is_counted: BoolArray, makespan_s: float
+) -> Metrics:
+    output = int(tokens_generated(result)[is_counted].sum())
     prompts = int(result.workload.prompt_tokens[is_done].sum())
     return {
-        "request_rate_per_s": _ratio(result.num_finished, makespan_s),
+        "request_rate_per_s": _ratio(int(is_done.sum()), makespan_s),
         "output_tokens_per_s": _ratio(output, makespan_s),
         "total_tokens_per_s": _ratio(output + prompts, makespan_s),
     }
 
 
-def _machine(result: SimulationResult, makespan_s: float) -> Metrics:
+def _machine(result: SimulationResult) -> Metrics:
     costs = result.costs
     busy_s = weighted = 0.0
     for instance in result.instances:
@@ -110,12 +149,12 @@ def _machine(result: SimulationResult, makespan_s: float) -> Metrics:
         duration_s = ends - instance.step_start_s[step]
         batch = instance.run_column("num_decodes") + instance.run_column("num_prefills")
         busy_s += float(duration_s.sum())
-        weighted += float(np.dot(duration_s, batch))
+        weighted += float((duration_s * batch).sum())
     return {
         "l2_hit_ratio": _ratio(costs.l2_hit_bytes, costs.l2_read_bytes),
         "hbm_bytes": costs.hbm_bytes,
         "mean_batch_size": _ratio(weighted, busy_s),
-        "kv_usage_mean_ratio": kv_usage_mean_ratio(result, makespan_s),
+        "kv_usage_mean_ratio": kv_usage_mean_ratio(result, makespan_of(result)),
         "num_gpu_blocks": result.num_gpu_blocks,
         "num_preemptions": int(result.requests.num_preemptions.sum()),
         "scheduler_cpu_ratio": _ratio(costs.scheduler_s, busy_s) if costs.scheduler_s else None,
@@ -123,11 +162,11 @@ def _machine(result: SimulationResult, makespan_s: float) -> Metrics:
     }
 
 
-def _itl(result: SimulationResult) -> Metrics:
-    gaps_s, weights = token_gaps(result)
+def _itl(result: SimulationResult, is_counted: BoolArray) -> Metrics:
+    gaps_s, weights = token_gaps(result, is_counted)
     if not len(gaps_s):
         return _spread("itl", gaps_s)
-    mean = float(np.dot(gaps_s, weights) / weights.sum())
+    mean = float((gaps_s * weights).sum() / weights.sum())
     values = weighted_percentiles(gaps_s, weights, list(PERCENTILES))
     return _named("itl", [mean, *values])
 

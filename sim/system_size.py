@@ -63,7 +63,7 @@ def load_imbalance_ratio(result: SimulationResult) -> float | None:
         sums = sizes.sum(axis=1)
         is_busy = sums > 0
         ratios = sizes.max(axis=1)[is_busy] * (sizes.shape[1] / sums[is_busy])
-        weighted += float(np.dot(ratios, durations[is_busy]))
+        weighted += float((ratios * durations[is_busy]).sum())
         total += float(durations[is_busy].sum())
     return weighted / total if total > 0 else None
 
@@ -142,12 +142,12 @@ def _sizes_at_arrivals(result: SimulationResult, is_counted: BoolArray) -> Float
 def _has_upward_trend(means: FloatArray) -> bool:
     """Whether a line through `_NUM_BINS` means rises, at 95 % confidence."""
     x = np.arange(_NUM_BINS) - (_NUM_BINS - 1) / 2
-    slope = float(np.dot(x, means) / np.dot(x, x))
+    slope = float((x * means).sum() / (x * x).sum())
     residuals = means - means.mean() - slope * x
-    squares = float(np.dot(residuals, residuals))
-    error = (squares / (_NUM_BINS - 2) / float(np.dot(x, x))) ** 0.5
+    squares = float((residuals * residuals).sum())
+    error = (squares / (_NUM_BINS - 2) / float((x * x).sum())) ** 0.5
     if squares > 0:
-        correlation = float(np.dot(residuals[1:], residuals[:-1])) / squares
+        correlation = float((residuals[1:] * residuals[:-1]).sum()) / squares
         correlation = min(max(correlation, 0.0), 0.9)
         error *= ((1 + correlation) / (1 - correlation)) ** 0.5
     return bool(slope > _T_95_ONE_SIDED_18 * error)
@@ -156,4 +156,4 @@ def _has_upward_trend(means: FloatArray) -> bool:
 def mean_number_in_system(result: SimulationResult) -> float:
     """Integral over time of the number in the system, request-seconds (for Little's law)."""
     times, _, steps = _events(result)
-    return float(np.dot(np.cumsum(steps)[:-1], np.diff(times)))
+    return float((np.cumsum(steps)[:-1] * np.diff(times)).sum())

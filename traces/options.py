@@ -1,6 +1,7 @@
 """Checks of a trace's options: each failure is one line with key, value and what is allowed."""
 
 import math
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,24 @@ def shown(value: Any) -> str:
     except ValueError:  # an int of more digits than Python writes out
         text = f"<{type(value).__name__} of very many digits>"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def require_keys(
+    key: str,
+    kind: str,
+    given: Iterable[Any],
+    needed: Collection[str],
+    optional: Collection[str] = (),
+) -> None:
+    """Check which keys come with a kind.
+
+    Raises:
+        ConfigError: one of `needed` is missing, or one is neither needed nor optional.
+    """
+    names = {str(name) for name in given}
+    if names >= set(needed) and names <= {*needed, *optional}:
+        return
+    allowed = f"needs {', '.join(needed)}" if needed else "needs nothing more"
+    if optional:
+        allowed += f"; optional {', '.join(optional)}"
+    raise ConfigError(f"{key} has {', '.join(sorted(names)) or 'nothing'}: kind {kind} {allowed}")

@@ -65,9 +65,9 @@ class RadixBuilder:
 
     def _insert(self, node: int, at: int, end: int) -> int:
         """Insert keys[at:end] below `node`; returns the node they end in."""
-        keys, child_of = self._keys, self._child
+        key_at, child_of = self._keys.item, self._child
         while at < end:
-            slot = (node << _KEY_BITS) + int(keys[at])
+            slot = (node << _KEY_BITS) + key_at(at)
             child = child_of.get(slot)
             if child is None:
                 child_of[slot] = leaf = self._add(at, end - at, node)
@@ -91,7 +91,7 @@ class RadixBuilder:
         first = self._first[node]
         upper = self._add(first, num_upper, self._parent[node])
         self._child[slot] = upper
-        self._child[(upper << _KEY_BITS) + int(self._keys[first + num_upper])] = node
+        self._child[(upper << _KEY_BITS) + self._keys.item(first + num_upper)] = node
         self._first[node] = first + num_upper
         self._num_keys[node] -= num_upper
         self._parent[node] = upper

@@ -4,7 +4,7 @@ A partial last block has another key than the full block of the same id.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -86,11 +86,13 @@ def _with_outputs(table: TraceTable, runs: PromptRuns, output_run: IntArray) -> 
     if is_short.any():
         raise ValueError(f"request {int(np.argmax(is_short))}: runs must cover the whole prompt")
     where = runs.offsets[1:][is_reused]
-    ids = np.insert(runs.ids.astype(np.int64), where, output_run[is_reused])
+    reused = output_run[is_reused]
+    is_wide = len(reused) > 0 and int(reused.max()) > MAX_KEY
+    ids = np.insert(runs.ids.astype(np.int64) if is_wide else runs.ids, where, reused)
     tokens = np.insert(runs.tokens, where, table.output_tokens[is_reused])
     offsets = runs.offsets + np.append(0, np.cumsum(is_reused))
     return KeyedRuns(
-        keys=_pair_keys(ids, tokens),
+        keys=_pair_keys(cast(IdArray, ids), tokens),
         offsets=offsets,
         prompt_end=offsets[1:] - is_reused,
         run_bounds=np.append(0, np.cumsum(tokens)),
@@ -104,12 +106,16 @@ def _pair_keys(ids: IdArray, tokens: IntArray) -> Int32Array:
     if not len(ids):
         return np.empty(0, dtype=np.int32)
     dense = _dense(ids)
-    tokens_of_id = np.zeros(int(dense.max()) + 1, dtype=np.int64)
+    tokens_of_id = np.zeros(int(dense.max()) + 1, dtype=tokens.dtype)
     tokens_of_id[dense] = tokens
-    if (tokens_of_id[dense] == tokens).all():
+    other = np.flatnonzero(tokens_of_id[dense] != tokens)
+    if not len(other):
         return dense
-    pairs = dense.astype(np.int64) * (int(tokens.max()) + 1) + tokens
-    return _ranks(pairs)
+    # An id with several token counts keeps its key for one of them.
+    pairs = dense[other].astype(np.int64) * (int(tokens.max()) + 1) + tokens[other]
+    keys = dense.copy()
+    keys[other] = len(tokens_of_id) + _ranks(pairs)
+    return keys
 
 
 def _block_keys(runs: PromptRuns, prompt_tokens: IntArray) -> Int32Array:

@@ -1,7 +1,7 @@
 """The nodes that two or more requests use, found in one of two ways with the same result.
 
-`by_chain` is vectorised and needs keys that name their whole prefix, as chained block hashes do;
-`by_radix` takes any keys and, on very long traces, far less memory.
+`by_chain` (`traces.chained_keys`) is vectorised and needs keys that name their whole prefix, as
+chained block hashes do; `by_radix` takes any keys.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from sim.prefix_tree import NO_NODE
 from sim.workload import IntArray
+from traces.chained_keys import ChainedKeys
 from traces.radix import ROOT, RadixBuilder, RadixTree
 from traces.run_keys import KeyedRuns
-
-MAX_CHAIN_KEYS = 1 << 24
-"""Beyond so many keys `by_chain` would need hundreds of MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class SharedNodes:
 
 def shared_nodes(runs: KeyedRuns) -> SharedNodes:
     """Shared nodes of all sequences."""
-    nodes = by_chain(runs) if len(runs.keys) <= MAX_CHAIN_KEYS else None
+    nodes = by_chain(runs)
     return by_radix(runs) if nodes is None else nodes
 
 
@@ -66,66 +64,48 @@ def by_radix(runs: KeyedRuns) -> SharedNodes:
 
 
 def by_chain(runs: KeyedRuns) -> SharedNodes | None:
-    """Shared nodes straight from the keys; None if a key follows different keys in two places.
-
-    A run begins a node unless all requests that use the run above it go on to use it too.
-    """
-    keys = runs.keys
-    if not len(keys):
+    """Shared nodes straight from the keys; None if a key follows different keys in two places."""
+    keys = ChainedKeys.of(runs)
+    if keys is None:
         return None
-    above = np.empty_like(keys)
-    above[1:] = keys[:-1]
-    above[runs.offsets[:-1][np.diff(runs.offsets) > 0]] = -1
-    above_key = np.empty(int(keys.max()) + 1, dtype=np.int32)
-    above_key[keys] = above
-    if (above_key[keys] != above).any():
-        return None
-    uses = np.bincount(keys)
-    begins = _begins_node(runs, uses, above_key)
-    is_shared = (uses >= 2)[keys]
-    begins_here = begins[keys] & is_shared
-    return _number(runs, is_shared, begins_here)
+    # A visit is a place in a prompt or output where a shared node begins.
+    place, shared_end = keys.visits()
+    visit_key = runs.keys[place]
+    number = np.full(keys.num_keys, -1, dtype=np.int32)
+    visits = np.arange(len(place), dtype=np.int32)
+    number[visit_key[::-1]] = visits[::-1]  # of equal keys the last one assigned stays: the first
+    first_visit = np.flatnonzero(number[visit_key] == visits)
+    first_visit = first_visit[_in_order(place[first_visit], runs)]
+    number[visit_key[first_visit]] = np.arange(len(first_visit), dtype=np.int32)
+    node = np.append(number[visit_key], np.int32(NO_NODE))  # its last entry answers for "none"
+    return SharedNodes(**_columns(runs, place, shared_end, first_visit, node))
 
 
-def _begins_node(
-    runs: KeyedRuns, uses: IntArray, above_key: npt.NDArray[np.int32]
-) -> npt.NDArray[np.bool_]:
-    is_end = np.zeros(len(uses), dtype=np.bool_)
-    has_prompt = runs.prompt_end > runs.offsets[:-1]
-    is_end[runs.keys[runs.prompt_end[has_prompt] - 1]] = True
-    # Keys that never occur have an undefined entry above them; nobody reads their answer.
-    above = np.clip(above_key, -1, len(uses) - 1)
-    begins: npt.NDArray[np.bool_] = (above < 0) | (uses != uses[above]) | is_end[above]
-    return begins
+def _columns(
+    runs: KeyedRuns,
+    place: IntArray,
+    shared_end: IntArray,
+    first_visit: IntArray,
+    node: npt.NDArray[np.int32],
+) -> dict[str, IntArray]:
+    first = place[first_visit]
+    row = runs.row_of(first)
+    next_place = np.append(place, len(runs.keys))[first_visit + 1]
+    is_root = first == runs.offsets[row]
+    begin, end = np.searchsorted(place, runs.offsets[:-1]), np.searchsorted(place, runs.prompt_end)
+    is_output = runs.has_output & (shared_end == runs.offsets[1:])
+    last_visit = np.searchsorted(place, runs.offsets[1:]) - 1
 
+    def nodes(visit: IntArray) -> IntArray:
+        return node[visit].astype(np.int64)
 
-def _number(
-    runs: KeyedRuns, is_shared: npt.NDArray[np.bool_], begins_here: npt.NDArray[np.bool_]
-) -> SharedNodes:
-    """Nodes from the places where a shared run lies and where one begins a node."""
-    place = np.flatnonzero(begins_here)
-    key, first_use = np.unique(runs.keys[place], return_index=True)
-    first = place[first_use]
-    order = _in_order(first, runs)
-    node_of_key = np.empty(len(runs.keys) and int(runs.keys.max()) + 1, dtype=np.int64)
-    node_of_key[key[order]] = np.arange(len(order))
-    # Visit i is the i-th place where a node begins; the extra last entry answers for "none".
-    node_of_visit = np.append(node_of_key[runs.keys[place]], NO_NODE)
-    visits_before = np.append(0, np.cumsum(begins_here))
-    visit_keys = np.bincount((visits_before[1:] - 1)[is_shared], minlength=len(place))
-    first = first[order]
-    visit = visits_before[first]
-    is_root = np.isin(first, runs.offsets[:-1])
-    begin, end = visits_before[runs.offsets[:-1]], visits_before[runs.prompt_end]
-    last = np.where(runs.has_output, runs.offsets[1:] - 1, 0)
-    is_output = runs.has_output & is_shared[last]
-    return SharedNodes(
-        first=first,
-        num_keys=visit_keys[visit],
-        parent=node_of_visit[np.where(is_root, -1, visit - 1)],
-        prompt_leaf=node_of_visit[np.where(end > begin, end - 1, -1)],
-        output_node=node_of_visit[np.where(is_output, visits_before[last + 1] - 1, -1)],
-    )
+    return {
+        "first": first,
+        "num_keys": np.minimum(next_place, shared_end[row]) - first,
+        "parent": nodes(np.where(is_root, -1, first_visit - 1)),
+        "prompt_leaf": nodes(np.where(end > begin, end - 1, -1)),
+        "output_node": nodes(np.where(is_output, last_visit, -1)),
+    }
 
 
 def _in_order(first: IntArray, runs: KeyedRuns) -> IntArray:

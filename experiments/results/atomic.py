@@ -66,6 +66,17 @@ def make_writable(directory: Path, names: Iterable[str] = ()) -> None:
         raise OutputError(f"{directory}: cannot be written: {error.strerror or error}") from error
 
 
+def remove_leftovers(directory: Path, names: Iterable[str]) -> None:
+    """Remove temporary files that a process left when it was killed; nobody else may be writing.
+
+    Args:
+        directory: where it wrote.
+        names: the files it meant to write.
+    """
+    for name in names:
+        remove_files(directory, [path.name for path in directory.glob(f".{name}.*")])
+
+
 def remove_files(directory: Path, names: Iterable[str]) -> None:
     """Remove files of an earlier job, where there are any.
 

@@ -4,26 +4,50 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
 from experiments.deployment import Deployment
-from experiments.results.flags import flags_of
 from experiments.results.job_key import (
+    device_sha256,
     foreign_sources,
-    sha256_of,
+    shape_sha256,
     sources_sha256,
     without_paths,
 )
+from experiments.results.replications import (
+    Replication,
+    mean_costs,
+    mean_metrics,
+    merged_flags,
+    replications_document,
+    worst_regime,
+)
 from experiments.schema.job import JobConfig
-from sim.metrics import summarize
-from sim.records import SimulationResult
-from sim.system_size import regime_of
 
 SCHEMA_VERSION = 1
 
 _VERSIONS_OF = ("flocksim", "numpy", "simpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a job is, whatever its run gives.
+
+    Attributes:
+        job: its configuration.
+        shown: the same as it appears in result.json.
+        job_key: equal keys mean equal results.
+        trace: provenance of its requests (of the first replication).
+        offered_load: how `trace.load` became a rate, None where it is not given.
+    """
+
+    job: JobConfig
+    shown: Mapping[str, Any]
+    job_key: str
+    trace: Mapping[str, Any]
+    offered_load: Mapping[str, float] | None = None
 
 
 def shown_config(
@@ -45,37 +69,25 @@ def versions() -> dict[str, str]:
 
 
 def result_document(
-    result: SimulationResult, deployment: Deployment, job: JobConfig, shown: Mapping[str, Any]
+    identity: Identity, deployment: Deployment, replications: Sequence[Replication]
 ) -> dict[str, Any]:
     """result.json of a job that ran, to its end or to an interruption."""
-    provenance = _provenance(result, deployment, job)
-    key = {
-        "config": shown,
-        "seed": job.seed,
-        "trace": provenance["trace"],
-        "hardware": provenance["hardware"]["sha256"],
-        "model": provenance["model"]["sha256"],
-        "sources": provenance["sources_sha256"],
-        "plugins": provenance["plugins_sha256"],
-    }
+    is_interrupted = any(one.is_interrupted for one in replications)
     return {
         "schema_version": SCHEMA_VERSION,
-        "status": "interrupted" if result.is_interrupted else "ok",
-        "regime": _regime(result),
-        "config": shown,
-        "job_key": sha256_of(key),
-        "seed": job.seed,
+        "status": "interrupted" if is_interrupted else "ok",
+        "regime": worst_regime(replications),
+        "config": identity.shown,
+        "job_key": identity.job_key,
+        "seed": identity.job.seed,
         "versions": versions(),
-        "provenance": provenance,
-        "flags": flags_of(result, deployment, job.trace_options),
-        "metrics": summarize(result, slo_ttft_s=job.slo.ttft_s, slo_tpot_s=job.slo.tpot_s),
+        "provenance": _provenance(identity, deployment),
+        "flags": merged_flags(replications),
+        "metrics": mean_metrics(replications),
+        "replications": replications_document(replications),
+        "cost_totals": mean_costs(replications),
+        "offered_load": identity.offered_load,
     }
-
-
-def _regime(result: SimulationResult) -> str | None:
-    """Regime of a run that was not cut short and finished something."""
-    is_telling = bool(result.requests.is_completed.any()) and not result.is_interrupted
-    return regime_of(result) if is_telling else None
 
 
 def failure_document(status: str, message: str, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,21 +124,19 @@ def run_document(overrides: Sequence[str], wall_s: Mapping[str, float]) -> dict[
     }
 
 
-def _provenance(result: SimulationResult, deployment: Deployment, job: JobConfig) -> dict[str, Any]:
+def _provenance(identity: Identity, deployment: Deployment) -> dict[str, Any]:
     device, shape, capacity = deployment.device, deployment.shape, deployment.capacity
-    trace = dict(result.workload.provenance)
-    sizes = {key: value for key, value in asdict(shape).items() if key not in ("name", "source")}
     return {
-        "trace": {**trace, "num_requests": result.workload.num_requests},
+        "trace": identity.trace,
         "hardware": {
             "name": device.name,
             "title": device.title,
             "date": device.date,
-            "sha256": sha256_of(asdict(device)),
-            "fidelity": job.hardware.fidelity,
+            "sha256": device_sha256(device),
+            "fidelity": identity.job.hardware.fidelity,
         },
-        "model": {"name": shape.name, "source": shape.source, "sha256": sha256_of(sizes)},
+        "model": {"name": shape.name, "source": shape.source, "sha256": shape_sha256(shape)},
         "kv_capacity": None if capacity is None else asdict(capacity),
         "sources_sha256": sources_sha256(),
-        "plugins_sha256": foreign_sources(job.plugins),
+        "plugins_sha256": foreign_sources(identity.job.plugins),
     }

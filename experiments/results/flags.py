@@ -1,5 +1,6 @@
 """What a reader of the figures must know: each flag is a name, numbers and one sentence."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
     """Flags of a run, in a fixed order."""
     found = [
         *_trace_flags(options),
+        *_transform_flags(result.workload.provenance),
+        *_loop_flags(result),
         *_context_flags(result, deployment),
         *_reject_flags(result, deployment),
     ]
@@ -48,6 +51,46 @@ def _trace_flags(options: TraceOptions) -> list[Flag]:
         text = f"arrivals {options.rate_scale:g} times as fast as in the trace"
         found.append({"flag": "trace_rate_scaled", "rate_scale": options.rate_scale, "text": text})
     return found
+
+
+_TOLD_BY_OPTIONS = ("window_s", "limit", "rate_scale")
+
+
+def _transform_flags(provenance: Mapping[str, Any]) -> list[Flag]:
+    """Everything else that was done to the trace."""
+    found: list[Flag] = []
+    for name, value in provenance.get("transforms", {}).items():
+        if name not in _TOLD_BY_OPTIONS:
+            text = f"the trace was changed: {name} {_spelled(value)}"
+            found.append({"flag": f"trace_{name}", name: value, "text": text})
+    return found
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_spelled(one)}" for key, one in value.items())
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _loop_flags(result: SimulationResult) -> list[Flag]:
+    """Arrivals that the cluster decides, and not the trace."""
+    workload = result.workload
+    if not workload.is_closed_loop:
+        return []
+    num_after = 0 if workload.after is None else int(np.count_nonzero(workload.after >= 0))
+    users = workload.concurrency
+    parts: list[str] = []
+    if users is not None:
+        which = " that follow no other" if num_after else ""
+        what = "all that its last one led to has" if num_after else "its last one has"
+        who = "1 user sends" if users == 1 else f"{users:,} users send"
+        parts.append(f"{who} the requests{which}, each the next when {what} ended")
+    if num_after:
+        parts.append(f"{num_after:,} requests arrive when the one they follow has ended")
+    text = "; ".join(parts)
+    return [{"flag": "closed_loop", "concurrency": users, "num_after": num_after, "text": text}]
 
 
 def _memory_flags(deployment: Deployment) -> list[Flag]:

@@ -4,16 +4,102 @@ import functools
 import hashlib
 import importlib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from experiments.deployment import Deployment
 from experiments.package_guard import PACKAGES, package_parent
 from experiments.results.json_text import canonical_json
-from experiments.schema.plugin import Plugin
+from experiments.schema.job import JobConfig
+from experiments.schema.plugin import TARGET, Plugin
+from hwmodels.device import DeviceSpec
+from hwmodels.model_shape import ModelShape
 
 _HASHED = (".py", ".json")
 """Sources that decide a result; YAML defaults are in the configuration itself."""
+
+
+def job_key(
+    job: JobConfig, deployment: Deployment, shown: Mapping[str, Any], trace: Any = None
+) -> str | None:
+    """Key of a job, known before anything of its trace is loaded.
+
+    Args:
+        job: its configuration.
+        deployment: what serves.
+        shown: `shown_config` of it.
+        trace: provenance of the loaded trace, for one that cannot be told by its files.
+
+    Returns:
+        None if only loading tells what the trace holds: its class is not ours, or a file of it
+        cannot be read.
+    """
+    files = None if trace is not None else _trace_files(job.trace)
+    if files is None and trace is None:
+        return None
+    key = {
+        "config": shown,
+        "seed": job.seed,
+        "trace": trace if files is None else files,
+        "hardware": device_sha256(deployment.device),
+        "model": shape_sha256(deployment.shape),
+        "sources": sources_sha256(),
+        "plugins": foreign_sources(job.plugins),
+    }
+    return sha256_of(key)
+
+
+def device_sha256(device: DeviceSpec) -> str:
+    """Digest of a hardware profile."""
+    return sha256_of(asdict(device))
+
+
+def shape_sha256(shape: ModelShape) -> str:
+    """Digest of a model's sizes, whatever it is called."""
+    sizes = {key: value for key, value in asdict(shape).items() if key not in ("name", "source")}
+    return sha256_of(sizes)
+
+
+def _trace_files(trace: Plugin) -> dict[str, str] | None:
+    """Digest of every file that a trace of ours reads, by its key; None if that is unknown."""
+    digests: dict[str, str] = {}
+    targets = [trace.target]
+    for key, value in _leaves("trace", trace.options):
+        name = key.rpartition(".")[2]
+        if name in (TARGET, "target"):
+            targets.append(str(value))
+        elif name == "path" and value is not None:
+            digest = _file_sha256(Path(str(value)))
+            if digest is None:
+                return None
+            digests[key] = digest
+    is_ours = all(target.partition(".")[0] in PACKAGES for target in targets)
+    return digests if is_ours else None
+
+
+def _leaves(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(f"{prefix}.{key}", value)
+        else:
+            yield f"{prefix}.{key}", value
+
+
+def _file_sha256(path: Path) -> str | None:
+    """Digest of a file's content, None if it cannot be read."""
+    try:
+        stat = path.stat()
+        return _digest_of(path.resolve(), stat.st_size, stat.st_mtime_ns)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _digest_of(path: Path, _num_bytes: int, _changed_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of(value: Any) -> str:

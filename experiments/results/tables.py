@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from experiments.results.atomic import write_atomically
 from sim.cost_totals import COST_COLUMNS
+from sim.inter_token import FloatArray, IntArray, weighted_percentiles
 from sim.recorder import RUN_COLUMNS
 from sim.records import InstanceRecords, SimulationResult
 from sim.workload import Labels
@@ -16,15 +17,40 @@ from sim.workload import Labels
 STATUS_NAMES = ("unfinished", "finished", "rejected")
 REJECT_NAMES = (None, "over_kv_capacity", "refused_at_admission", "over_max_model_len")
 
-
-def write_requests(path: Path, result: SimulationResult) -> None:
-    """One row per request in order of arrival."""
-    write_atomically(path, lambda temporary: _write(request_table(result), temporary))
+NUM_QUANTILES = 1000
+"""Equal parts into which distributions are cut."""
 
 
-def write_steps(path: Path, result: SimulationResult) -> None:
-    """One row per run of equal steps, instance by instance."""
-    write_atomically(path, lambda temporary: _write(step_table(result), temporary))
+def write_requests(path: Path, tables: Sequence[Any]) -> None:
+    """Write requests.parquet.
+
+    Args:
+        path: the file.
+        tables: `request_table` of each replication, in order; if there are several, a column
+            `replication` tells them apart.
+    """
+    write_atomically(path, lambda temporary: _write(_stacked(tables), temporary))
+
+
+def write_steps(path: Path, tables: Sequence[Any]) -> None:
+    """Write steps.parquet from the `step_table` of each replication, as `write_requests`."""
+    write_atomically(path, lambda temporary: _write(_stacked(tables), temporary))
+
+
+def write_distributions(path: Path, gaps_s: FloatArray, gap_counts: IntArray) -> None:
+    """Percentiles of the inter-token gaps, a row per 0.1 %; null where no request has two tokens.
+
+    Args:
+        path: the file.
+        gaps_s: lengths of gaps, seconds. Shape (k,).
+        gap_counts: how many gaps have each length. Shape (k,).
+    """
+    quantile = np.arange(NUM_QUANTILES + 1) / NUM_QUANTILES
+    itl_s = np.full(len(quantile), np.nan)
+    if len(gaps_s):
+        itl_s[:] = weighted_percentiles(gaps_s, gap_counts, (100 * quantile).tolist())
+    columns = {"quantile": column(quantile), "itl_s": column(itl_s, np.isnan(itl_s))}
+    write_atomically(path, lambda temporary: _write(_table(columns), temporary))
 
 
 def request_table(result: SimulationResult) -> Any:
@@ -32,7 +58,7 @@ def request_table(result: SimulationResult) -> Any:
     workload, records = result.workload, result.requests
     columns: dict[str, Any] = {
         "request_id": column(np.arange(workload.num_requests)),
-        "arrival_s": column(workload.arrival_s),
+        "arrival_s": column(records.arrival_s, np.isnan(records.arrival_s)),
         "admitted_s": column(records.admitted_s, np.isnan(records.admitted_s)),
         "first_token_s": column(records.first_token_s, np.isnan(records.first_token_s)),
         "finish_s": column(records.finish_s, np.isnan(records.finish_s)),
@@ -54,6 +80,10 @@ def request_table(result: SimulationResult) -> Any:
             columns[name] = name_column(labels.codes, labels.names)
     if workload.priority is not None:
         columns["priority"] = column(workload.priority)
+    if workload.is_closed_loop:
+        columns["nominal_arrival_s"] = column(workload.arrival_s)
+        if workload.after is not None:
+            columns["after"] = column(workload.after, workload.after < 0)
     return _table(columns)
 
 
@@ -113,6 +143,19 @@ def _texts(texts: Sequence[str]) -> Any:
     offsets = np.append(0, np.cumsum([len(text) for text in encoded])).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def _stacked(tables: Sequence[Any]) -> Any:
+    """One table of all, numbered by a first column where there are several."""
+    import pyarrow as pa
+
+    if len(tables) == 1:
+        return tables[0]
+    numbered = [
+        table.add_column(0, "replication", column(np.full(table.num_rows, number)))
+        for number, table in enumerate(tables)
+    ]
+    return pa.concat_tables(numbered, promote_options="default").unify_dictionaries()
 
 
 def _table(columns: Mapping[str, Any]) -> Any:

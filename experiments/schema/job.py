@@ -5,7 +5,7 @@ error here, and so is one that nothing reads.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from experiments.schema.checks import (
@@ -23,6 +23,8 @@ from experiments.schema.lengths import expand_lengths
 from experiments.schema.plugin import TARGET, Plugin, read_plugin
 from experiments.schema.section import as_mapping, build_section, refuse_unknown
 from sim.errors import ConfigError
+from traces.options import MAX_TIME_S
+from traces.transforms.options import COPY_OFFSETS, Transforms
 
 T = TypeVar("T")
 Source = TypeVar("Source", "ModelConfig", "HardwareConfig")
@@ -33,17 +35,31 @@ FIDELITIES = ("roofline",)
 MAX_INSTANCES = MAX_BLOCK_TOKENS = 65_536
 MAX_ENGINE_SIZE = 10**9
 MAX_GPU_BLOCKS = 10**12
+MAX_REPLICATIONS = 10_000
 MAX_SEED = 2**63 - 1
 SHORTEST_PERIOD_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """What every kind of trace goes through: window, limit, rate, in this order."""
+    """What every kind of trace goes through (`traces.transforms.Transforms`)."""
 
     window_s: float | tuple[float, float] | None = checked(optional(window))
+    sample: float = checked(number(above=0, high=1))
     limit: int | None = checked(optional(whole(1)))
+    scale_prompt: float = checked(number(above=0))
+    scale_output: float = checked(number(above=0))
+    max_output_tokens: int | None = checked(optional(whole(1)))
+    max_prompt_tokens: int | None = checked(optional(whole(1)))
+    strip_prefixes: bool = checked(flag)
+    copies: int = checked(whole(1))
+    copy_offsets: str | None = checked(optional(one_of(*COPY_OFFSETS)))
+    poissonise: bool = checked(flag)
     rate_scale: float = checked(number(above=0))
+    shift_s: float = checked(number(low=-MAX_TIME_S, high=MAX_TIME_S))
+    anonymise: bool = checked(flag)
+    replay_concurrency: int | None = checked(optional(whole(1)))
+    replay_think_time_s: float | None = checked(optional(number()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +127,11 @@ class OutputConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
-    """One job: what to simulate and what to write."""
+    """One job: what to simulate and what to write.
+
+    `load` is the offered load as a share of the flood throughput; None: that of the trace. With
+    `flood` all requests come at once.
+    """
 
     trace: Plugin
     trace_options: TraceOptions
@@ -129,6 +149,11 @@ class JobConfig:
     output: OutputConfig
     seed: int
     check: bool
+    replications: int = 1
+    load: float | None = None
+    flood: bool = False
+    warmup_s: float = 0.0
+    warmup_requests: int = 0
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -157,6 +182,7 @@ _TOP_KEYS = (
     "output",
     "seed",
     "check",
+    "replications",
 )
 
 
@@ -170,7 +196,14 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
     for key in _TOP_KEYS:
         if key not in config:
             raise ConfigError(f"{key} is missing")
-    trace, trace_options = _trace(config)
+    given = as_mapping("trace", config["trace"])
+    load: float | None = optional(number(above=0))("trace.load", given.get("load"))
+    is_flood = flag("trace.flood", given.get("flood", False))
+    warmup_s = number(high=MAX_TIME_S)("trace.warmup_s", given.get("warmup_s", 0.0))
+    warmup_requests = whole(0)("trace.warmup_requests", given.get("warmup_requests", 0))
+    of_trace = {key: value for key, value in given.items() if key not in ON_A_CLUSTER}
+    trace, trace_options = read_trace({"trace": of_trace})
+    _refuse_two_rates(load, is_flood, trace_options)
     engine, engine_options = _with_options(
         config, "engine", "plan_step", EngineOptions, ("max_num_seqs", "max_num_batched_tokens")
     )
@@ -194,6 +227,11 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
         output=_section(config, "output", OutputConfig),
         seed=whole(0, MAX_SEED)("seed", config["seed"]),
         check=flag("check", config["check"]),
+        replications=whole(1, MAX_REPLICATIONS)("replications", config["replications"]),
+        load=load,
+        flood=is_flood,
+        warmup_s=warmup_s,
+        warmup_requests=warmup_requests,
     )
 
 
@@ -220,10 +258,45 @@ def _with_options(
     return plugin, options
 
 
-def _trace(config: Mapping[str, Any]) -> tuple[Plugin, TraceOptions]:
-    plugin, options = _with_options(config, "trace", "load", TraceOptions)
+ON_A_CLUSTER = ("load", "flood", "warmup_s", "warmup_requests")
+"""Keys of the section `trace` that are read with the cluster, not with the trace."""
+
+OLDEST_OPTIONS = ("window_s", "limit", "rate_scale")
+"""Options of every trace that must be given, as all other keys must; the transforms need not be."""
+
+
+def read_trace(config: Mapping[str, Any]) -> tuple[Plugin, TraceOptions]:
+    """The kind of trace and what it goes through, from a configuration with a section `trace`.
+
+    Raises:
+        ConfigError: names the key, the value and what is allowed.
+    """
+    given = dict(as_mapping("trace", config["trace"]))
+    for name in ON_A_CLUSTER:
+        if given.pop(name, None):
+            raise ConfigError(f"trace.{name}: concerns a run on a cluster, and here is none")
+    unless_given = {k: v for k, v in asdict(Transforms()).items() if k not in OLDEST_OPTIONS}
+    plugin, options = _with_options(
+        {"trace": {**unless_given, **given}}, "trace", "load", TraceOptions
+    )
+    Transforms(**asdict(options))
     spelled_out = expand_lengths(plugin.load_class(), plugin.options)
     return Plugin(key="trace", target=plugin.target, options=spelled_out), options
+
+
+def _refuse_two_rates(load: float | None, is_flood: bool, options: TraceOptions) -> None:
+    """What decides when requests come leaves nothing for other options to decide."""
+    asked = [] if load is None else [f"trace.load={load:g}"]
+    asked += ["trace.flood=true"] if is_flood else []
+    if not asked:
+        return
+    asked += [
+        f"trace.{name}={value}"
+        for name in ("rate_scale", "replay_concurrency")
+        if (value := getattr(options, name)) != getattr(Transforms(), name)
+    ]
+    if len(asked) > 1:
+        raise ConfigError(f"{asked[0]}: cannot be given together with {asked[1]}; leave one out")
 
 
 def _one_source(section: Source, key: str, name: str) -> Source:

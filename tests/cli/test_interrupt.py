@@ -45,7 +45,7 @@ def test_ctrl_c_keeps_what_is_complete(flocksim: Flocksim) -> None:
 
 @pytest.mark.usefixtures("_interrupted")
 def test_ctrl_c_ends_a_sweep(flocksim: Flocksim) -> None:
-    run = flocksim("-m", *LONG, "seed=0,1,2")
+    run = flocksim("-m", *LONG, "seed=0,1,2", "hydra.launcher.n_jobs=1")
     assert run.code == 130
     written = [path.parent.name for path in run.directory.glob("*/result.json")]
     assert written == ["0"]
@@ -58,7 +58,7 @@ def test_ctrl_c_while_loading_leaves_no_result(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("experiments.job.build_workload", interrupted)
+    monkeypatch.setattr("experiments.sweep.replication.build_workload", interrupted)
     run = flocksim(*TINY)
     assert run.code == 130
     assert run.error_line == "flocksim: interrupted"

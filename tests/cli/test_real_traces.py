@@ -1,4 +1,4 @@
-"""The acceptance run on the public Mooncake conversation trace."""
+"""Runs on the public traces."""
 
 import json
 from pathlib import Path
@@ -32,3 +32,13 @@ def test_azure_conversation_runs(flocksim: Flocksim) -> None:
     assert run.code == 0
     metrics = json.loads((run.directory / "result.json").read_text())["metrics"]
     assert (metrics["num_finished"], metrics["prefix_hit_ratio"]) == (500, 0)
+
+
+def test_agent_sessions_hit_the_cache_of_their_earlier_calls(flocksim: Flocksim) -> None:
+    path = real_data_file("traces/lmcache_agent/agent_calls_blk16approx.jsonl")
+    overrides = ("trace=agent", f"trace.path={path}", "trace.closed_loop=false")
+    run = flocksim(*overrides, "trace.limit=300", "cluster.num_instances=1")
+    assert run.code == 0, run.err
+    metrics = json.loads((run.directory / "result.json").read_text())["metrics"]
+    assert metrics["num_finished"] == 300
+    assert metrics["prefix_hit_ratio"] > 0.7

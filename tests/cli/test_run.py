@@ -15,6 +15,7 @@ METRICS = [
     "num_finished",
     "num_rejected",
     "num_unfinished",
+    "num_warmup_requests",
     "makespan_s",
     "request_rate_per_s",
     "output_tokens_per_s",
@@ -53,12 +54,12 @@ METRICS = [
 ]
 
 
-def test_a_run_writes_its_three_files_and_nothing_else(flocksim: Flocksim) -> None:
+def test_a_run_writes_its_four_files_and_nothing_else(flocksim: Flocksim) -> None:
     run = flocksim(*TINY)
     assert run.code == 0
     assert run.err == ""
     names = sorted(path.name for path in run.directory.iterdir())
-    assert names == ["requests.parquet", "result.json", "run.json"]
+    assert names == ["distributions.parquet", "requests.parquet", "result.json", "run.json"]
 
 
 def test_result_json_has_exactly_the_documented_keys(flocksim: Flocksim) -> None:
@@ -74,6 +75,9 @@ def test_result_json_has_exactly_the_documented_keys(flocksim: Flocksim) -> None
         "provenance",
         "flags",
         "metrics",
+        "replications",
+        "cost_totals",
+        "offered_load",
     ]
     assert list(result["metrics"]) == METRICS
     assert (result["status"], result["seed"]) == ("ok", 0)
@@ -143,7 +147,7 @@ def test_steps_parquet_comes_on_request(flocksim: Flocksim) -> None:
 def test_optional_files_of_an_earlier_job_do_not_stay(flocksim: Flocksim) -> None:
     flocksim(*TINY, "output.steps=true", "output.timeline=true")
     names = {path.name for path in flocksim(*TINY).directory.iterdir()}
-    assert names == {"requests.parquet", "result.json", "run.json"}
+    assert names == {"distributions.parquet", "requests.parquet", "result.json", "run.json"}
 
 
 def test_the_timeline_comes_on_request_and_matches_the_steps(flocksim: Flocksim) -> None:
@@ -231,8 +235,8 @@ def test_without_a_finished_request_there_is_no_regime(flocksim: Flocksim) -> No
     assert "no_request_finished" in flags_of(result)
     assert "note: no request finished" in run.out
     assert "regime:" not in run.out
-    sweep = flocksim("-m", *TINY, "engine.num_gpu_blocks=2")
-    assert sweep.out.splitlines()[-1].startswith("#0 ")
+    sweep = flocksim("-m", *TINY, "engine.num_gpu_blocks=2", directory=run.directory / "sweep")
+    assert sweep.out.splitlines()[2].startswith("#0 ")
     assert ": no request finished, " in sweep.out
 
 

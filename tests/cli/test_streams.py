@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import TINY
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FILES = ["requests.parquet", "result.json", "run.json"]
+FILES = ["distributions.parquet", "requests.parquet", "result.json", "run.json"]
 
 needs_shell = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux devices")
 

@@ -10,8 +10,29 @@ from typing import Any
 from experiments.composing import GROUPS, compose_config
 from experiments.help_text import options_of
 from tests.conftest import TINY_MOONCAKE
+from tests.unit.traces.tiny_files import tiny_trace
 
+QWEN = (
+    '{"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 5, "output_length": 2, '
+    '"type": "text", "turn": 1, "hash_ids": [1]}'
+)
+AGENT = (
+    '{"agent": "a", "session_id": "s", "call": 0, "timestamp": 0, "input_length": 5, '
+    '"output_length": 2, "hash_ids": [1]}'
+)
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+
+TINY_FILES = (
+    "burstgpt",
+    "csv",
+    "vllm_bench",
+    "guidellm",
+    "aiperf",
+    "sharegpt",
+    "parquet",
+    "servegen",
+)
+"""Kinds of trace whose file `tiny_trace` writes."""
 
 OPTIONS = [(group, option) for group in GROUPS for option in options_of(group)]
 """(group, option) of every YAML."""
@@ -32,6 +53,8 @@ def overrides_for(group: str, option: str, directory: Path) -> list[str]:
     needed = {
         ("trace", "mooncake"): ("trace.jsonl", TINY_MOONCAKE),
         ("trace", "azure"): ("trace.csv", AZURE),
+        ("trace", "qwen_bailian"): ("trace.jsonl", QWEN),
+        ("trace", "agent"): ("trace.jsonl", AGENT),
         ("model", "hf"): ("config.json", _packaged("catalogue", "llama3_8b")),
         ("hardware", "from_file"): ("gpu.json", _packaged("profiles", "a100_sxm_80gb")),
     }
@@ -39,6 +62,8 @@ def overrides_for(group: str, option: str, directory: Path) -> list[str]:
         name, text = needed[group, option]
         (directory / name).write_text(text)
         chosen.append(f"{group}.path={directory / name}")
+    if group == "trace" and option in TINY_FILES:
+        chosen += tiny_trace(option, directory)
     return chosen
 
 

@@ -1,6 +1,7 @@
 """Every key that may be set changes the figures of a run that it should change."""
 
 import functools
+import json
 
 import pytest
 
@@ -47,6 +48,20 @@ CHANGES = {
     "trace.limit": "trace.limit=40",
     "trace.window_s": "trace.window_s=0.3",
     "trace.rate_scale": "trace.rate_scale=2",
+    "trace.sample": "trace.sample=0.5",
+    "trace.scale_prompt": "trace.scale_prompt=2",
+    "trace.scale_output": "trace.scale_output=2",
+    "trace.max_output_tokens": "trace.max_output_tokens=30",
+    "trace.max_prompt_tokens": "trace.max_prompt_tokens=400",
+    "trace.strip_prefixes": "trace.strip_prefixes=true",
+    "trace.copies": "trace.copies=2",
+    "trace.poissonise": "trace.poissonise=true",
+    "trace.replay_concurrency": "trace.replay_concurrency=4",
+    "trace.load": "trace.load=0.5",
+    "trace.flood": "trace.flood=true",
+    "trace.warmup_s": "trace.warmup_s=0.3",
+    "trace.warmup_requests": "trace.warmup_requests=20",
+    "replications": "replications=2",
     "trace.num_sessions": "trace.num_requests=null|trace.num_sessions=10",
     "trace.num_requests": "trace.num_requests=70",
     "trace.rate_per_s": "trace.rate_per_s=50",
@@ -58,12 +73,27 @@ CHANGES = {
     "trace.num_system_prompts": "trace.num_system_prompts=1",
     "trace.system_prompt_tokens": "trace.system_prompt_tokens=0",
     "trace.steady": "trace.steady=false",
+    "trace.arrivals": "trace.arrivals=constant",
+    "trace.closed_loop": "trace.closed_loop=true",
     "trace.system_prompt_skew": "trace.system_prompt_skew=3",
 }
 """Changed key -> overrides that change it."""
 
-CHANGES_NO_FIGURE = {"engine.macro_steps", "check", "output.steps", "output.timeline"}
-"""A reference path, checks and further files; tested where they act."""
+CHANGES_BESIDE = {
+    "trace.copy_offsets": ("trace.copies=2", "trace.copy_offsets=even"),
+    "trace.replay_think_time_s": ("trace.replay_concurrency=4", "trace.replay_think_time_s=1"),
+}
+"""Changed key -> the override that it needs, and the one that changes it."""
+
+CHANGES_NO_FIGURE = {
+    "engine.macro_steps",
+    "check",
+    "output.steps",
+    "output.timeline",
+    "trace.anonymise",
+    "trace.shift_s",
+}
+"""A reference path, checks, further files, other names and a later start; tested where they act."""
 
 NAMES_A_SOURCE = {"model.name", "model.path", "hardware.profile", "hardware.path"}
 """Changed through the option of the group."""
@@ -81,6 +111,12 @@ def test_a_key_changes_the_figures(key: str) -> None:
     assert figures(*CHANGES[key].split("|")) != figures()
 
 
+@pytest.mark.parametrize("key", CHANGES_BESIDE)
+def test_a_key_changes_the_figures_beside_another(key: str) -> None:
+    needed, change = CHANGES_BESIDE[key]
+    assert figures(needed, change) != figures(needed)
+
+
 def test_every_key_of_the_configuration_is_covered() -> None:
     config = compose_config(BASE)[0]
     keys = {
@@ -89,7 +125,8 @@ def test_every_key_of_the_configuration_is_covered() -> None:
         for key in (value if isinstance(value, dict) else [section])
         if key != "_target_"
     }
-    assert keys - set(CHANGES) == CHANGES_NO_FIGURE | NAMES_A_SOURCE | ONE_VALUE_SO_FAR
+    covered = set(CHANGES) | set(CHANGES_BESIDE)
+    assert keys - covered == CHANGES_NO_FIGURE | NAMES_A_SOURCE | ONE_VALUE_SO_FAR
 
 
 @pytest.mark.parametrize(
@@ -99,19 +136,34 @@ def test_every_key_of_the_configuration_is_covered() -> None:
         ("synthetic", "trace.rate_per_s=3"),
         ("synthetic", "trace.prompt=70"),
         ("synthetic", "trace.output=70"),
+        ("synthetic", 'trace.arrivals="constant"'),
         ("prefix_groups", "trace.num_groups=2"),
         ("prefix_groups", "trace.prefix_tokens=70"),
         ("prefix_groups", "trace.skew=2"),
         ("prefix_groups", "trace.suffix=70"),
         ("prefix_groups", "trace.output=70"),
+        ("prefix_groups", 'trace.arrivals="constant"'),
+        ("prefix_groups", "trace.deviating_ratio=0.5"),
+        ("prefix_groups", "trace.deviating_ratio=0.5|trace.deviate_after=0.2"),
+        ("prefix_groups", "trace.warm_start_s=70"),
+        ("prefix_tree", "trace.num_requests=70"),
+        ("prefix_tree", "trace.rate_per_s=3"),
+        ("prefix_tree", 'trace.arrivals="constant"'),
+        ("prefix_tree", "trace.fan_out=[1,2,3]"),
+        ("prefix_tree", "trace.level_tokens=[1,2,3]"),
+        ("prefix_tree", "trace.skew=2"),
+        ("prefix_tree", "trace.suffix=70"),
+        ("prefix_tree", "trace.output=70"),
     ],
 )
 def test_a_key_of_another_trace_changes_its_rows(option: str, change: str) -> None:
-    key, value = change.removeprefix("trace.").split("=")
     config = composed("trace", option)
-    before = read_job(config).trace.build().load(0)
-    config["trace"][key] = int(value)
-    after = read_job(config).trace.build().load(0)
+    tables = [read_job(config).trace.build().load(0)]
+    for single in change.split("|"):
+        key, value = single.removeprefix("trace.").split("=")
+        config["trace"][key] = json.loads(value)
+        tables.append(read_job(config).trace.build().load(0))
+    before, after = tables[-2:]
     columns = ("arrival_s", "prompt_tokens", "output_tokens")
     is_same = all(
         getattr(before, name).tobytes() == getattr(after, name).tobytes() for name in columns
@@ -119,7 +171,10 @@ def test_a_key_of_another_trace_changes_its_rows(option: str, change: str) -> No
     if is_same:
         assert before.runs is not None
         assert after.runs is not None
-        is_same = before.runs.ids.tobytes() == after.runs.ids.tobytes()
+        is_same = all(
+            getattr(before.runs, name).tobytes() == getattr(after.runs, name).tobytes()
+            for name in ("ids", "tokens")
+        )
     assert not is_same
 
 

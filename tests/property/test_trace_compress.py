@@ -1,6 +1,7 @@
 """The compressed tree against token lists that are compared one token at a time."""
 
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from sim.prefix_tree import NO_NODE
 from sim.workload import Workload
-from traces import shared_nodes
+from traces import chained_keys, shared_nodes
 from traces.prefix_compress import compress
 from traces.run_keys import keyed_runs
 from traces.schema import PromptRuns, TraceTable
@@ -138,7 +139,9 @@ def test_both_ways_to_find_shared_nodes_agree(
     ]
     prompts, outputs = chained(prompts, outputs)
     runs = keyed_runs(run_table(prompts, [1] * len(prompts), outputs))
-    by_chain, by_radix = shared_nodes.by_chain(runs), shared_nodes.by_radix(runs)
+    with patch.object(chained_keys, "_CHUNK_KEYS", data.draw(st.sampled_from([1, 3, 8, 1 << 18]))):
+        by_chain = shared_nodes.by_chain(runs)
+    by_radix = shared_nodes.by_radix(runs)
     if by_chain is None:
         assert not len(runs.keys)
         return
@@ -187,3 +190,19 @@ def test_every_node_is_used_by_two_requests(prompts: list[list[Run]]) -> None:
     uses = np.bincount(workload.path_nodes, minlength=workload.tree.num_nodes)
     assert (uses >= 2).all()
     assert (workload.shared_tokens() < workload.prompt_tokens).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(runs_of_a_prompt, min_size=1, max_size=8), st.sampled_from([1, 4, 1 << 18]))
+def test_keys_that_follow_different_keys_are_not_taken_for_chained(
+    prompts: list[list[Run]], chunk_keys: int
+) -> None:
+    runs = keyed_runs(run_table(prompts, [1] * len(prompts), [None] * len(prompts)))
+    above: dict[int, set[int]] = {}
+    for start, end in zip(runs.offsets[:-1].tolist(), runs.offsets[1:].tolist(), strict=True):
+        keys = runs.keys[start:end].tolist()
+        for key, before in zip(keys, [-1, *keys], strict=False):
+            above.setdefault(key, set()).add(before)
+    is_chained = bool(above) and all(len(before) == 1 for before in above.values())
+    with patch.object(chained_keys, "_CHUNK_KEYS", chunk_keys):
+        assert (shared_nodes.by_chain(runs) is not None) == is_chained

@@ -9,26 +9,21 @@ AzureLLMInferenceDataset2024.md.
 """
 
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from sim.errors import TraceFormatError
 from sim.workload import IntArray
 from traces.options import MAX_TOKENS, require_bool, require_path, shown
-from traces.readers.source_file import (
-    in_arrival_order,
-    provenance_of_file,
-    read_text_bytes,
-    why_not_tokens,
-)
+from traces.readers.reading import Reading
+from traces.readers.source_file import in_arrival_order, provenance_of_file, why_not_tokens
+from traces.readers.text_file import TextFile
 from traces.schema import TraceTable
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
-
-PIECE_BYTES = 1 << 24
 
 # Years outside this century and the last would overflow nanoseconds in 64 bits.
 _STAMP = rb"(?:19|20)\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:\+00:00|Z)?"
@@ -41,7 +36,7 @@ class AzureTrace:
     """An Azure file.
 
     Attributes:
-        path: the CSV file.
+        path: the CSV file, plain, gzip or zstd.
         sort: order rows by time instead of refusing disorder.
     """
 
@@ -54,7 +49,21 @@ class AzureTrace:
 
     def load(self, seed: int) -> TraceTable:
         """Read the file; `seed` has no effect."""
-        return read_azure(self.path, sort=self.sort)
+        return self.read(Reading(self.path))
+
+    def read(self, reading: Reading) -> TraceTable:
+        """Read the file in one pass."""
+        file = TextFile(reading)
+        rows = [_good_rows(reading, line, piece) for line, piece in _body(reading, file)]
+        lines, time_ns, prompt_tokens, output_tokens = map(np.concatenate, zip(*rows, strict=True))
+        start_ns = time_ns.min() if len(time_ns) else 0
+        table = TraceTable(
+            arrival_s=(time_ns - start_ns) / 1e9,
+            prompt_tokens=prompt_tokens,
+            output_tokens=output_tokens,
+            provenance=provenance_of_file("azure", file.sha256, len(lines), {"sort": self.sort}),
+        )
+        return in_arrival_order(reading, table, time_ns, self.sort, 2, lines)
 
 
 def read_azure(path: str | Path, /, *, sort: bool = False) -> TraceTable:
@@ -64,41 +73,45 @@ def read_azure(path: str | Path, /, *, sort: bool = False) -> TraceTable:
         path: the CSV file.
         sort: order rows by time instead of refusing disorder.
     """
-    data, sha256 = read_text_bytes(path)
-    first_line, _, body = data.partition(b"\n")
-    header = first_line.removesuffix(b"\r").decode()
-    if header != HEADER:
-        why = f"header {shown(header)}: must be {HEADER}"
-        raise TraceFormatError(str(path), 1, why)
-    if not body:
-        raise TraceFormatError(str(path), 1, "no rows after the header, must have at least one")
-    columns = []
-    line = 2
-    for piece in _pieces(body):
-        parsed = _parse(piece)
-        if parsed is None:
-            _refuse_first_bad_row(path, piece, line)
-            raise AssertionError("a piece was refused but no row is bad")
-        columns.append(parsed)
-        line += len(parsed[0])
-    time_ns, prompt_tokens, output_tokens = map(np.concatenate, zip(*columns, strict=True))
-    table = TraceTable(
-        arrival_s=(time_ns - time_ns.min()) / 1e9,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-        provenance=provenance_of_file("azure", sha256, len(time_ns), {"sort": sort}),
-    )
-    return in_arrival_order(path, table, time_ns, sort, first_line=2)
+    return AzureTrace(path, sort=sort).load(0)
 
 
-def _pieces(body: bytes) -> Iterator[bytes]:
-    """Whole lines of bounded total size, each ending in one newline and no carriage return."""
-    start = 0
-    while start < len(body):
-        end = body.find(b"\n", min(start + PIECE_BYTES, len(body)) - 1) + 1 or len(body)
-        piece = body[start:end].replace(b"\r\n", b"\n")
-        yield piece if piece.endswith(b"\n") else piece.removesuffix(b"\r") + b"\n"
-        start = end
+def _body(reading: Reading, file: TextFile) -> Iterator[tuple[int, bytes]]:
+    """Pieces below the header, as `TextFile.pieces` gives them but without carriage returns."""
+    has_rows = False
+    for line, piece in file.pieces():
+        rows = piece.replace(b"\r\n", b"\n")
+        if line == 1:
+            first_line, _, rows = rows.partition(b"\n")
+            header = first_line.decode()
+            if header != HEADER:
+                raise reading.refuse(1, f"header {shown(header)}: must be {HEADER}")
+            line = 2
+        if rows:
+            has_rows = True
+            yield line, rows
+    if not has_rows:
+        raise reading.refuse(1, "no rows after the header, must have at least one")
+
+
+def _good_rows(
+    reading: Reading, first_line: int, piece: bytes
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Lines, times in ns, prompt and output tokens of the good rows; the others are reported."""
+    columns = _parse(piece)
+    if columns is not None:
+        return np.arange(first_line, first_line + len(columns[0])), *columns
+    lines, good = array("q"), []
+    for line, row in enumerate(piece[:-1].split(b"\n"), first_line):
+        bad = _why_bad(row)
+        if bad:
+            reading.fault(line, *bad)
+        else:
+            lines.append(line)
+            good.append(row + b"\n")
+    columns = _parse(b"".join(good))
+    assert columns is not None, "rows were found good one by one but not together"
+    return np.frombuffer(lines, dtype=np.int64), *columns
 
 
 def _parse(piece: bytes) -> tuple[IntArray, IntArray, IntArray] | None:
@@ -115,33 +128,28 @@ def _parse(piece: bytes) -> tuple[IntArray, IntArray, IntArray] | None:
     prompt_tokens = np.array(list(map(int, fields[1::3])), dtype=np.int64)
     output_tokens = np.array(list(map(int, fields[2::3])), dtype=np.int64)
     for tokens in (prompt_tokens, output_tokens):
-        if tokens.min() < 1 or tokens.max() > MAX_TOKENS:
+        if ((tokens < 1) | (tokens > MAX_TOKENS)).any():
             return None
     return time_ns, prompt_tokens, output_tokens
 
 
-def _refuse_first_bad_row(path: str | Path, piece: bytes, first_line: int) -> None:
-    for line, row in enumerate(piece[:-1].split(b"\n"), first_line):
-        why = _why_bad(row)
-        if why:
-            raise TraceFormatError(str(path), line, why)
-
-
-def _why_bad(row: bytes) -> str | None:
-    """What is wrong with a row, None if nothing is."""
+def _why_bad(row: bytes) -> tuple[str, str] | None:
+    """Kind of the fault and what is wrong with a row, None if nothing is."""
     if not row.strip():
-        return f"blank line, must be {HEADER}"
+        return "blank line", f"blank line, must be {HEADER}"
     fields = row.decode().split(",")
     if len(fields) != 3:
-        return f"{len(fields)} fields in {shown(row.decode())}: must be 3, {HEADER}"
+        why = f"{len(fields)} fields in {shown(row.decode())}: must be 3, {HEADER}"
+        return "number of fields", why
     stamp, *lengths = fields
     if not _is_time(stamp):
-        return f"TIMESTAMP {shown(stamp)}: must be like 2023-11-16 18:17:03.9799600"
+        why = f"TIMESTAMP {shown(stamp)}: must be like 2023-11-16 18:17:03.9799600"
+        return "TIMESTAMP", why
     for name, text in zip(HEADER.split(",")[1:], lengths, strict=True):
         is_count = text.isascii() and text.isdigit() and len(text) <= 9
-        why = why_not_tokens(name, int(text) if is_count else text)
-        if why:
-            return why
+        wrong = why_not_tokens(name, int(text) if is_count else text)
+        if wrong:
+            return name, wrong
     return None
 
 

@@ -50,22 +50,16 @@ class TextFile:
             TraceFormatError: there is no such file, it cannot be read or unpacked, has no text, or
                 is not UTF-8.
         """
-        line, tail, is_blank = 1, b"", True
-        for chunk in self._chunks():
-            data = tail + chunk
-            end = data.rfind(b"\n") + 1
-            piece, tail = data[:end], data[end:]
-            if len(tail) > MAX_LINE_BYTES:
-                raise self._refuse(line + piece.count(b"\n"), "line is too long to be a row")
-            if piece:
-                is_blank = is_blank and not piece.strip()
-                yield line, self._checked(piece, line)
-                line += piece.count(b"\n")
-        is_blank = is_blank and not tail.strip()
-        if is_blank:
+        line, blank = 1, b""
+        for piece in self._whole_lines():
+            if line == 1 and not piece.strip() and len(blank) <= MAX_LINE_BYTES:
+                blank += piece  # a file without rows is told from rows after blank lines
+                continue
+            piece, blank = blank + piece, b""
+            yield line, self._checked(piece, line)
+            line += piece.count(b"\n")
+        if line == 1:
             raise self._refuse(0, "is empty, must have at least one row")
-        if tail:
-            yield line, self._checked(tail, line) + b"\n"
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines with their numbers, each with its newline; raises as `pieces`."""
@@ -75,6 +69,20 @@ class TextFile:
     def read(self) -> bytes:
         """All of it, for formats that are one document; raises as `pieces`."""
         return b"".join(piece for _, piece in self.pieces())
+
+    def _whole_lines(self) -> Iterator[bytes]:
+        line, tail = 1, b""
+        for chunk in self._chunks():
+            data = tail + chunk
+            end = data.rfind(b"\n") + 1
+            piece, tail = data[:end], data[end:]
+            line += piece.count(b"\n")
+            if len(tail) > MAX_LINE_BYTES:
+                raise self._refuse(line, "line is too long to be a row")
+            if piece:
+                yield piece
+        if tail:
+            yield tail + b"\n"
 
     def _chunks(self) -> Iterator[bytes]:
         reading = self._reading

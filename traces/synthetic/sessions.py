@@ -1,8 +1,9 @@
 """Multi-turn conversations: every turn's prompt is the whole conversation so far.
 
 The prompt of turn t is system prompt, user 0, output 0, ..., output t-1, user t. A follow-up
-arrives an estimate of the service time plus a think time after the turn before it; the trace is
-open-loop, so a slow system does not delay it.
+arrives an estimate of the service time plus a think time after the turn before it arrived; a slow
+system does not delay it. In a closed loop it arrives the think time after that turn has ended, and
+the time by the estimate is nominal.
 
 In a steady trace the request rate is the same from its first to its last second: what would arrive
 after the end is moved round to the start, as the later turns of conversations that began before the
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sim.errors import ConfigError
 from sim.rng import stream
@@ -22,12 +24,19 @@ from traces.options import (
     MAX_REQUESTS,
     MAX_TIME_S,
     MAX_TOKENS,
+    require_bool,
     require_int,
     require_number,
-    require_rate,
+    shown,
 )
 from traces.schema import PromptRuns, TraceTable
-from traces.synthetic.arrivals import poisson_arrivals
+from traces.synthetic.arrivals import (
+    ArrivalProcess,
+    Arrivals,
+    ClosedLoop,
+    arrival_process,
+    is_at_rate,
+)
 from traces.synthetic.lengths import length_distribution
 from traces.synthetic.popularity import MAX_SKEW, sample_zipf
 from traces.synthetic.provenance import provenance_of_generator
@@ -43,13 +52,14 @@ MAX_RUNS = 100_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsTrace:
-    """Conversations that start as a Poisson process.
+    """Conversations that start as an arrival process.
 
     Exactly one of `num_sessions` and `num_requests` is given; with the latter, the last session is
     cut so that the number of requests is exact.
 
     Attributes:
-        rate_per_s: requests per second: sessions start at this rate over their mean turns.
+        rate_per_s: mean requests per second in the long run: sessions start at this rate over their
+            mean turns.
         turns: distribution of turns per session, at most 1,000 (`traces.synthetic.lengths`).
         user: distribution of tokens per user message.
         output: distribution of output lengths.
@@ -61,7 +71,11 @@ class SessionsTrace:
         system_prompt_tokens: tokens of every system prompt; 0 for none.
         system_prompt_skew: Zipf exponent of their popularity; 0 is uniform.
         steady: whether conversations are under way when the trace starts; otherwise all of them
-            start inside it, and the rate rises from and falls to zero over their duration.
+            start inside it, and the rate rises from and falls to zero over their duration. None:
+            steady if the arrivals are at a rate.
+        arrivals: process of the sessions' starts (`traces.synthetic.arrivals`). Kind closed_loop
+            has users who take whole sessions one after the other; it needs `closed_loop`.
+        closed_loop: whether a follow-up waits for the end of the turn before it.
     """
 
     rate_per_s: float
@@ -75,7 +89,9 @@ class SessionsTrace:
     num_system_prompts: int = 1
     system_prompt_tokens: int = 0
     system_prompt_skew: float = 0.0
-    steady: bool = True
+    steady: bool | None = None
+    arrivals: str | Mapping[str, Any] = "poisson"
+    closed_loop: bool = False
 
     def __post_init__(self) -> None:
         if (self.num_sessions is None) == (self.num_requests is None):
@@ -86,7 +102,7 @@ class SessionsTrace:
         for name in ("num_sessions", "num_requests"):
             if getattr(self, name) is not None:
                 require_int(f"trace.{name}", getattr(self, name), 1, MAX_REQUESTS)
-        require_rate("trace.rate_per_s", self.rate_per_s)
+        process = arrival_process("trace.arrivals", self.arrivals, self.rate_per_s)
         length_distribution("trace.turns", self.turns, MAX_TURNS)
         for name in ("user", "output"):
             length_distribution(f"trace.{name}", getattr(self, name))
@@ -95,6 +111,22 @@ class SessionsTrace:
         require_number("trace.system_prompt_skew", self.system_prompt_skew, high=MAX_SKEW)
         require_int("trace.num_system_prompts", self.num_system_prompts, 1, MAX_SYSTEM_PROMPTS)
         require_int("trace.system_prompt_tokens", self.system_prompt_tokens, 0, MAX_TOKENS)
+        require_bool("trace.closed_loop", self.closed_loop)
+        if self.steady is not None:
+            require_bool("trace.steady", self.steady)
+        self._refuse_mismatch(process)
+
+    def _refuse_mismatch(self, process: ArrivalProcess) -> None:
+        if isinstance(process, ClosedLoop) and not self.closed_loop:
+            raise ConfigError(
+                "trace.closed_loop=False: must be true with trace.arrivals of kind closed_loop, "
+                "whose users wait for the end of whole sessions"
+            )
+        if self.steady and not is_at_rate(self.arrivals):
+            raise ConfigError(
+                "trace.steady=True: must be false or null with trace.arrivals="
+                f"{shown(self.arrivals)}, which are not at a rate"
+            )
 
     def load(self, seed: int) -> TraceTable:
         """Generate the trace."""
@@ -106,13 +138,16 @@ class SessionsTrace:
         turn = np.arange(n) - first_row
         user_tokens = self._sample(seed, "user", n)
         output_tokens = self._sample(seed, "output", n)
-        clock_s = self._arrivals(seed, num_turns, session, first_row, output_tokens)
+        starts = self._starts(seed, num_turns)
+        think_s = stream(seed, "trace.think_time").standard_exponential(n) * self.think_time_s
+        clock_s = self._clock(starts, session, first_row, output_tokens, think_s)
         arrival_s, lap = self._wrap(clock_s)
         is_first = (turn == 0) | (lap != np.append(-1, lap[:-1]))
         said = np.append(0, np.cumsum(user_tokens + output_tokens))
         history_tokens = said[:-1] - said[first_row]
         is_last = np.append(is_first[1:], True)
         output_run = self.num_system_prompts + 2 * np.arange(n) + 1 + lap * self._num_ids(n)
+        before = np.where(is_first, -1, np.arange(n) - 1)
         table = TraceTable(
             arrival_s=arrival_s,
             prompt_tokens=self.system_prompt_tokens + history_tokens + user_tokens,
@@ -120,7 +155,10 @@ class SessionsTrace:
             output_run=np.where(is_last, -1, output_run),
             session_id=np.cumsum(is_first) - 1,
             turn=turn,
-            parent_id=np.where(is_first, -1, np.arange(n) - 1),
+            parent_id=before,
+            after=before if self.closed_loop else None,
+            delay_s=_delays(starts, session, is_first, think_s) if self.closed_loop else None,
+            concurrency=starts.concurrency,
             provenance=provenance_of_generator("sessions", seed, n, asdict(self)),
         )
         runs = self._runs(seed, session, turn, lap, user_tokens, output_tokens)
@@ -145,26 +183,30 @@ class SessionsTrace:
         turns[-1] -= total[num_sessions - 1] - self.num_requests
         return turns
 
-    def _arrivals(
+    def _starts(self, seed: int, num_turns: IntArray) -> Arrivals:
+        """Arrivals of the sessions."""
+        session_rate_per_s = self.rate_per_s / float(num_turns.mean())
+        process = arrival_process("trace.arrivals", self.arrivals, session_rate_per_s)
+        return process.sample(seed, len(num_turns))
+
+    def _clock(
         self,
-        seed: int,
-        num_turns: IntArray,
+        starts: Arrivals,
         session: IntArray,
         first_row: IntArray,
         output_tokens: IntArray,
+        think_s: FloatArray,
     ) -> FloatArray:
-        session_rate_per_s = self.rate_per_s / float(num_turns.mean())
-        start_s = poisson_arrivals(seed, len(num_turns), session_rate_per_s)
-        think_s = stream(seed, "trace.think_time").standard_exponential(len(session))
-        think_s *= self.think_time_s
+        """Times of the turns, by the estimated service times. Shape (n,)."""
         after_s = np.append(0.0, output_tokens[:-1] * self.service_s_per_token) + think_s
         clock_s = np.cumsum(after_s)
-        arrival_s: FloatArray = start_s[session] + (clock_s - clock_s[first_row])
+        arrival_s: FloatArray = starts.arrival_s[session] + (clock_s - clock_s[first_row])
         return arrival_s
 
     def _wrap(self, clock_s: FloatArray) -> tuple[FloatArray, IntArray]:
         """Arrival times, and how often each was moved round to the start. Shape (n,) each."""
-        if not self.steady:
+        is_steady = is_at_rate(self.arrivals) if self.steady is None else self.steady
+        if not is_steady:
             return clock_s, np.zeros(len(clock_s), dtype=np.int64)
         length_s = len(clock_s) / self.rate_per_s
         lap = np.floor(clock_s / length_s)
@@ -203,6 +245,15 @@ class SessionsTrace:
         said_tokens = np.stack((user_tokens, output_tokens), axis=1).ravel()
         tokens = np.concatenate((system_tokens, said_tokens))[ids]
         return PromptRuns(ids=ids + of_lap, offsets=offsets, tokens=tokens)
+
+
+def _delays(
+    starts: Arrivals, session: IntArray, is_first: npt.NDArray[np.bool_], think_s: FloatArray
+) -> FloatArray:
+    """Think times of follow-ups, and of users before they take a session. Shape (n,)."""
+    before_session_s = 0.0 if starts.delay_s is None else starts.delay_s[session]
+    delay_s: FloatArray = np.where(is_first, before_session_s, think_s)
+    return delay_s
 
 
 def _refuse_too_many_runs(num_turns: IntArray) -> None:

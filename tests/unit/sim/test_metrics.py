@@ -102,7 +102,10 @@ def test_figures_without_requests_behind_them_are_none_and_never_nan(kind: str) 
     assert found["num_rejected"] == found["num_requests"] == workload.num_requests
     counts = {k: v for k, v in found.items() if v is not None}
     assert counts.keys() == {
-        *(f"num_{n}" for n in ("requests", "finished", "rejected", "unfinished")),
+        *(
+            f"num_{n}"
+            for n in ("requests", "finished", "rejected", "unfinished", "warmup_requests")
+        ),
         *(("slo_attainment_ratio",) if workload.num_requests else ()),
         *("makespan_s", "hbm_bytes", "num_gpu_blocks", "num_preemptions"),
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sim.errors import ConfigError, TraceFormatError
-from traces.readers import azure
+from traces.readers import text_file
 from traces.readers.azure import HEADER, AzureTrace, read_azure
 
 GOOD = "2023-11-16 18:17:04.0319600,3180,8"
@@ -65,7 +65,7 @@ def test_a_file_read_in_many_pieces_is_the_same(
     path = write(tmp_path, *rows)
     whole = read_azure(path)
     for piece_bytes in (1, 35, 36, 100):
-        monkeypatch.setattr(azure, "PIECE_BYTES", piece_bytes)
+        monkeypatch.setattr(text_file, "PIECE_BYTES", piece_bytes)
         pieces = read_azure(path)
         assert pieces.arrival_s.tolist() == whole.arrival_s.tolist() == list(range(60))
         assert pieces.prompt_tokens.tolist() == whole.prompt_tokens.tolist()
@@ -118,7 +118,7 @@ def test_a_bad_row_is_named_by_line_value_and_what_is_allowed(
     pieces: list[str],
     piece_bytes: int,
 ) -> None:
-    monkeypatch.setattr(azure, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(text_file, "PIECE_BYTES", piece_bytes)
     path = write(tmp_path, GOOD, GOOD, GOOD, text, GOOD, "")
     with pytest.raises(TraceFormatError) as caught:
         read_azure(path)

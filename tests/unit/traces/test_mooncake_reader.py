@@ -83,6 +83,16 @@ def test_a_byte_order_mark_is_not_part_of_the_first_row(tmp_path: Path) -> None:
     assert table.provenance["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_ids_take_4_bytes_until_one_does_not_fit(tmp_path: Path) -> None:
+    rows = [[7, 2**31 - 1], [8, 2**31], [9, 10]]
+    for num_rows, dtype in ((1, np.int32), (3, np.int64)):
+        lines = "\n".join(row(hash_ids=ids) for ids in rows[:num_rows])
+        runs = read_mooncake(write(tmp_path, lines)).runs
+        assert runs is not None
+        assert runs.ids.dtype == dtype
+        assert runs.ids.tolist() == [i for ids in rows[:num_rows] for i in ids]
+
+
 def test_ids_beyond_32_bits_survive(tmp_path: Path) -> None:
     table = read_mooncake(write(tmp_path, row(hash_ids=[2**31, 2**62])))
     assert table.runs is not None

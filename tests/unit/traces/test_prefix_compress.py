@@ -1,6 +1,7 @@
 """Compression told in small trees worked out by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,20 @@ def test_a_reused_output_is_a_node_of_its_own_and_leaves_no_private_prompt() -> 
     assert workload.output_node is not None
     assert workload.output_node.tolist() == [1, 3, NO_NODE]
     workload.validate()
+
+
+def test_an_output_with_an_id_beyond_32_bits_is_no_run_of_a_small_id() -> None:
+    source = table(
+        [30, 35],
+        [[7], [7, 1]],
+        tokens=[[30], [30, 5]],
+        output_tokens=np.array([5, 8]),
+        output_run=np.array([2**32 + 1, -1]),
+    )
+    assert source.runs is not None
+    narrow = replace(source.runs, ids=source.runs.ids.astype(np.int32))
+    workload = compress(replace(source, runs=narrow))
+    assert nodes(workload) == [(NO_NODE, 0, 30)]
 
 
 def test_an_output_that_nobody_continues_is_private() -> None:

@@ -20,6 +20,9 @@ def uniform(low: int, high: int) -> dict[str, Any]:
     return {"kind": "uniform", "low": low, "high": high}
 
 
+USERS = {"kind": "closed_loop", "concurrency": 7, "think_time_s": 4.0}
+
+
 def sessions(**changes: Any) -> SessionsTrace:
     options = {
         "rate_per_s": 2.0,
@@ -191,6 +194,17 @@ def test_a_limit_that_cuts_conversations_leaves_no_dangling_parent_or_output() -
         ({"service_s_per_token": 10**20 - 1}, "trace.service_s_per_token=99999999999999999999: "),
         ({"num_system_prompts": 0}, "trace.num_system_prompts=0: must be an integer from 1 to"),
         ({"system_prompt_tokens": -1}, "trace.system_prompt_tokens=-1: must be an integer from 0"),
+        ({"closed_loop": 1}, "trace.closed_loop=1: must be true or false"),
+        ({"steady": "no"}, "trace.steady='no': must be true or false"),
+        ({"arrivals": "gamma"}, "trace.arrivals has nothing: kind gamma needs cv"),
+        (
+            {"arrivals": USERS},
+            "trace.closed_loop=False: must be true with trace.arrivals of kind closed_loop",
+        ),
+        (
+            {"arrivals": "all_at_once", "steady": True},
+            "trace.steady=True: must be false or null with trace.arrivals='all_at_once', which are",
+        ),
         ({"system_prompt_skew": -1}, "trace.system_prompt_skew=-1: must be a finite number >= 0"),
     ],
 )
@@ -253,3 +267,97 @@ def test_a_steady_trace_keeps_all_lengths_but_the_sharing_across_its_ends() -> N
     steady, plain = (build_workload(sessions(steady=s), seed=2) for s in (True, False))
     for name in ("prompt_tokens", "output_tokens"):
         assert sorted(getattr(steady, name)) == sorted(getattr(plain, name))
+
+
+def test_prompts_grow_by_a_message_and_an_answer_per_turn_on_average() -> None:
+    """Turn t: 64 + 50 (t + 1) + 25.5 t; variances 81^2 / 12 and 50^2 / 12 per message add up."""
+    table = sessions(num_sessions=20_000).load(1)
+    assert table.turn is not None
+    for turn in range(6):
+        prompts = table.prompt_tokens[table.turn == turn]
+        variance = (turn + 1) * (81**2 - 1) / 12 + turn * (50**2 - 1) / 12
+        mean = 64 + 50 * (turn + 1) + 25.5 * turn
+        assert prompts.mean() == pytest.approx(mean, abs=4 * (variance / len(prompts)) ** 0.5)
+        share = (6 - turn) / 6
+        error = (share * (1 - share) / 20_000) ** 0.5
+        assert len(prompts) / 20_000 == pytest.approx(share, abs=4 * error + 1e-12)
+
+
+def test_an_infinite_cache_reuses_the_whole_history_of_every_follow_up() -> None:
+    """All of a follow-up but its new message: the system prompt, what was said and answered."""
+    workload = build_workload(sessions(num_sessions=50), seed=1)
+    assert workload.output_node is not None
+    assert workload.parent_id is not None
+    seen: set[int] = set()
+    for row in range(workload.num_requests):
+        path = workload.path(row)
+        held = sum(int(workload.tree.num_tokens[node]) for node in path if node in seen)
+        parent = int(workload.parent_id[row])
+        if parent >= 0:
+            history = workload.prompt_tokens[parent] + workload.output_tokens[parent]
+            assert held == history
+        else:
+            assert held in (0, 64)
+        seen.update(path)
+        seen.add(int(workload.output_node[row]))
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_in_a_closed_loop_a_follow_up_is_after_its_parent_by_the_think_time(steady: bool) -> None:
+    options = {"think_time_s": 7.0, "service_s_per_token": 0.5, "steady": steady}
+    open_loop, closed = sessions(**options).load(1), sessions(**options, closed_loop=True).load(1)
+    assert open_loop.after is None
+    assert open_loop.delay_s is None
+    for name in ("arrival_s", "prompt_tokens", "output_tokens", "parent_id", "turn"):
+        assert getattr(open_loop, name).tolist() == getattr(closed, name).tolist()
+    assert closed.parent_id is not None
+    assert closed.after is not None
+    assert closed.delay_s is not None
+    assert closed.concurrency is None
+    assert closed.after.tolist() == closed.parent_id.tolist()
+    follow_up = np.flatnonzero(closed.after >= 0)
+    before = closed.after[follow_up]
+    nominal_s = closed.arrival_s[follow_up] - closed.arrival_s[before]
+    expected_s = closed.delay_s[follow_up] + 0.5 * closed.output_tokens[before]
+    np.testing.assert_allclose(nominal_s, expected_s, atol=1e-6)
+    assert closed.delay_s[closed.after < 0].max() == 0
+    build_workload(sessions(**options, closed_loop=True), seed=1)
+
+
+def test_users_take_whole_sessions_in_order() -> None:
+    trace = sessions(arrivals=USERS, closed_loop=True, num_sessions=2000)
+    workload = build_workload(trace, seed=1)
+    assert workload.concurrency == 7
+    assert workload.after is not None
+    assert workload.delay_s is not None
+    assert workload.session_id is not None
+    roots = np.flatnonzero(workload.after < 0)
+    assert roots.tolist() == list(range(2000))
+    assert workload.session_id[roots].tolist() == list(range(2000))
+    assert not workload.arrival_s[roots].any()
+    assert workload.delay_s[roots].mean() == pytest.approx(4.0, rel=4 / 2000**0.5)
+    assert workload.delay_s[2000:].mean() == pytest.approx(10.0, rel=4 / 5000**0.5)
+    assert workload.turn is not None
+    assert (workload.turn[2000:] > 0).all()
+
+
+def test_sessions_may_start_in_bursts_at_the_same_mean_rate() -> None:
+    bursts = {"kind": "gamma", "cv": 3.0}
+    table = sessions(arrivals=bursts, num_sessions=20_000, turns=fixed(1)).load(1)
+    gaps_s = np.diff(table.arrival_s)
+    assert gaps_s.mean() == pytest.approx(0.5, rel=4 * 3 / 20_000**0.5)
+    # The kurtosis of a gamma law is 3 + 6 cv^2.
+    error = ((2 + 6 * 3.0**2) / 20_000) ** 0.5 / 2
+    assert gaps_s.std() / gaps_s.mean() == pytest.approx(3.0, rel=4 * error)
+
+
+def test_steady_is_the_default_where_sessions_start_at_a_rate() -> None:
+    def times(**options: Any) -> list[float]:
+        # Conversations far longer than the trace, which would all be moved round.
+        trace = sessions(num_sessions=20, think_time_s=300.0, **options)
+        made: list[float] = trace.load(1).arrival_s.tolist()
+        return made
+
+    assert times(steady=None) == times(steady=True) != times(steady=False)
+    at_once = "all_at_once"
+    assert times(steady=None, arrivals=at_once) == times(steady=False, arrivals=at_once)

@@ -1,0 +1,39 @@
+"""The comparison as Markdown, for a pull request or a lab book."""
+
+from collections.abc import Iterator, Sequence
+
+from experiments.compare.report import Report, Row, Section
+
+
+def markdown_text(report: Report) -> str:
+    """Every section as a table with a heading, then the notes as a list."""
+    parts = [_section(report, section) for section in report.sections]
+    notes = "".join(f"* {_escaped(note)}\n" for note in report.notes)
+    return "\n".join([*parts, notes])
+
+
+def _section(report: Report, section: Section) -> str:
+    title = f"### {_escaped(section.title)}\n\n" if section.title else ""
+    headings = [report.first_heading, "runs", "regime", *report.headings]
+    ruler = ["---", "---:", "---", *["---:"] * len(report.headings)]
+    rows = [_line(headings), _line(ruler), *(_line(list(_cells(row))) for row in section.rows)]
+    return title + "".join(rows)
+
+
+def _cells(row: Row) -> Iterator[str]:
+    yield _escaped(f"{row.name} ({row.role})" if row.role else row.name)
+    yield str(row.num_runs)
+    yield row.regime
+    for cell in row.cells:
+        yield "<br>".join(map(_escaped, cell.lines))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _escaped(text: str) -> str:
+    """Text in which nothing is markup: bars, stars, underscores and angle brackets are plain."""
+    for sign in "\\|*_<>[]`":
+        text = text.replace(sign, "\\" + sign)
+    return text

@@ -1,0 +1,122 @@
+"""One run over time: batch, queue, KV usage and load of every instance, as time means."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.figures.breakdown import num_instances
+from experiments.figures.step_functions import spans_as_events, time_means
+from experiments.results.load import Run
+
+FloatArray = npt.NDArray[np.float64]
+
+_REQUESTS = ["arrival_s", "admitted_s", "finish_s", "instance", "status", "replication"]
+_STEPS = ["start_s", "end_s", "num_decodes", "num_prefills", "num_waiting", "used_blocks"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTables:
+    """What one run (its first replication) left behind.
+
+    Attributes:
+        requests: of requests.parquet.
+        steps: of steps.parquet; None if it was not written.
+        num_instances: of the cluster.
+        num_blocks: usable KV blocks of an instance; None where not known.
+    """
+
+    requests: pd.DataFrame
+    steps: pd.DataFrame | None
+    num_instances: int
+    num_blocks: float | None
+
+
+def tables_of(run: Run) -> RunTables | None:
+    """The tables of a run; None where it has no requests."""
+    requests = _first_replication(run.read_table("requests.parquet", _REQUESTS))
+    if requests is None or requests.empty:
+        return None
+    steps = _first_replication(run.read_table("steps.parquet", [*_STEPS, "replication"]))
+    blocks = run.metrics.get("num_gpu_blocks")
+    return RunTables(requests, steps, num_instances(run), float(blocks) - 1 if blocks else None)
+
+
+def _first_replication(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    if table is None or "replication" not in table:
+        return table
+    first: pd.DataFrame = table[table["replication"] == table["replication"].min()]
+    return first
+
+
+def edges_of(tables: Sequence[RunTables], num_bins: int) -> FloatArray:
+    """Equal spans from the first arrival to the last finish of all the runs. Shape (num_bins + 1,).
+
+    At least a second long in all, so that a run without a duration can be drawn.
+    """
+    first_s = min(float(one.requests["arrival_s"].min()) for one in tables)
+    last_s = max(
+        float(np.nanmax(one.requests[["arrival_s", "finish_s"]].to_numpy())) for one in tables
+    )
+    return np.linspace(first_s, last_s if last_s > first_s else first_s + 1.0, num_bins + 1)
+
+
+def panels_of(tables: RunTables, edges: FloatArray) -> list[pd.DataFrame]:
+    """Tables of all panels of one run: `panel`, `instance`, `start_s`, `end_s`, `value`."""
+    is_served = tables.requests["instance"].notna() & (tables.requests["status"] != "rejected")
+    served = tables.requests[is_served]
+    found = _cluster_values(tables, served, edges)
+    frames = [_frame(panel, -1, values, edges) for panel, values in found.items()]
+    for instance in range(tables.num_instances):
+        mine = served[served["instance"] == instance]
+        events = spans_as_events(mine["arrival_s"].to_numpy(), mine["finish_s"].to_numpy())
+        load = time_means(*events, edges)
+        frames.append(_frame("instance_requests", instance, load, edges))
+    return frames
+
+
+def _cluster_values(
+    tables: RunTables, served: pd.DataFrame, edges: FloatArray
+) -> dict[str, FloatArray]:
+    if tables.steps is None:
+        admitted = served[served["admitted_s"].notna()]
+        running = spans_as_events(
+            admitted["admitted_s"].to_numpy(), admitted["finish_s"].to_numpy()
+        )
+        queued = spans_as_events(served["arrival_s"].to_numpy(), served["admitted_s"].to_numpy())
+        return {
+            "batch_requests": time_means(*running, edges) / tables.num_instances,
+            "queue_requests": time_means(*queued, edges),
+        }
+    steps = tables.steps
+    spans = steps["start_s"].to_numpy(), steps["end_s"].to_numpy()
+
+    def means(values: "pd.Series[int]") -> FloatArray:
+        heights = np.asarray(values, dtype=np.float64)
+        return time_means(*spans_as_events(*spans, heights), edges)
+
+    found = {
+        "batch_requests": means(steps["num_decodes"] + steps["num_prefills"])
+        / tables.num_instances,
+    }
+    if tables.num_blocks:
+        usable = tables.num_blocks * tables.num_instances
+        found["kv_usage_ratio"] = means(steps["used_blocks"]) / usable
+    found["queue_requests"] = means(steps["num_waiting"])
+    return found
+
+
+def _frame(panel: str, instance: int, values: FloatArray, edges: FloatArray) -> pd.DataFrame:
+    # Sums of equal steps up and down leave dust instead of 0.
+    clean = np.where(np.abs(values) < 1e-9, 0.0, values)
+    return pd.DataFrame(
+        {
+            "panel": panel,
+            "instance": instance,
+            "start_s": edges[:-1],
+            "end_s": edges[1:],
+            "value": clean,
+        }
+    )

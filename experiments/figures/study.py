@@ -1,0 +1,187 @@
+"""Runs prepared for drawing: which line, and which point of it, each of them belongs to.
+
+A *series* is drawn as one line: a policy, or a policy under one of several variants (another model,
+another batch limit). A *setting* is one load; its runs differ only by seed and replication.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.figures.errors import FigureError
+from experiments.figures.looks import LINES, Look, looks_of
+from experiments.figures.units import brief
+from experiments.results.load import Run, without_copies
+from experiments.results.metrics_frame import metrics_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOAD_KEYS = (
+    "trace.load",
+    "trace.rate_per_s",
+    "trace.rate_scale",
+    "trace.copies",
+    "trace.replay_concurrency",
+    "trace.arrivals.concurrency",
+)
+"""Varying keys that move a run along its line instead of making another line."""
+
+REGIMES = ("stable", "closed_loop", "backlogged", "overloaded")
+"""From the best to the worst."""
+
+SHAKY = ("backlogged", "overloaded")
+"""Regimes whose averages depend on where the trace stops."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs of a comparison that ended well.
+
+    Attributes:
+        runs: the jobs, in the given order.
+        rows: one per (run, replication): the columns of `metrics_frame` and `index` (into `runs`),
+            `variant` (text, empty where there is one), `series`, `setting` (an integer by rising
+            offered rate).
+        attrs: of the metrics frame: lists of its columns. Not with the rows, since pandas copies
+            them in every operation.
+        looks: of every series.
+        notes: what was left out, a line each.
+    """
+
+    runs: list[Run]
+    rows: "pd.DataFrame"
+    attrs: dict[str, Any]
+    looks: dict[str, Look]
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def series(self) -> list[str]:
+        """All series, in the order of the runs."""
+        return list(dict.fromkeys(self.rows["series"]))
+
+    @cached_property
+    def settings(self) -> list[int]:
+        """All settings, by rising offered rate."""
+        return sorted(set(self.rows["setting"]))
+
+    def offered_rate(self, setting: int) -> float:
+        """Mean offered rate of a setting, requests/s; NaN where it is not known."""
+        rates = self.rows.loc[self.rows["setting"] == setting, "offered_rate_per_s"]
+        return float(rates.mean())
+
+    def title_of(self, setting: int) -> str:
+        """Which load a setting is, for the head of a figure."""
+        rate = self.offered_rate(setting)
+        return "" if np.isnan(rate) else f"At {brief(rate)} requests/s offered"
+
+    def regime(self, series: str, setting: int | None = None) -> str | None:
+        """Worst regime of a series, in one setting or in all."""
+        rows = self.rows[self.rows["series"] == series]
+        if setting is not None:
+            rows = rows[rows["setting"] == setting]
+        return worst(rows["regime"].tolist())
+
+    def runs_of(self, series: str, setting: int) -> list[Run]:
+        """Jobs of a series in a setting."""
+        rows = self.rows[(self.rows["series"] == series) & (self.rows["setting"] == setting)]
+        return [self.runs[index] for index in dict.fromkeys(rows["index"])]
+
+    def pick(self, rate: float | None) -> int:
+        """The setting whose offered rate is nearest to `rate`.
+
+        None picks the highest at which no run is backlogged or overloaded, or the lowest of all.
+        """
+        if rate is not None:
+            return min(self.settings, key=lambda one: abs(self.offered_rate(one) - rate))
+        steady = [
+            setting
+            for setting in self.settings
+            if not any(self.regime(series, setting) in SHAKY for series in self.series)
+        ]
+        return steady[-1] if steady else self.settings[0]
+
+
+def worst(regimes: Sequence[str | None]) -> str | None:
+    """Worst of some regimes; None if none is known."""
+    known = [regime for regime in regimes if regime in REGIMES]
+    return max(known, key=REGIMES.index, default=None)
+
+
+def study_of(runs: Sequence[Run], policy_keys: Sequence[str] = ()) -> Study:
+    """Sort runs into series and settings.
+
+    Args:
+        runs: the jobs.
+        policy_keys: keys such as ``"engine.max_num_seqs"`` that make different policies.
+
+    Raises:
+        FigureError: none of the runs ended well.
+    """
+    kept, copies = without_copies(runs)
+    done = [run for run in kept if run.status == "ok"]
+    if not done:
+        raise FigureError(f"none of the {len(runs)} runs given ended well: nothing to draw")
+    notes = [_left_out(len(kept) - len(done), len(kept))] if len(done) < len(kept) else []
+    if copies:
+        notes.append(f"{len(copies)} of {len(runs)} runs repeat another one and are drawn once")
+    rows = metrics_frame(done, policy_keys)
+    attrs, rows.attrs = {str(key): value for key, value in rows.attrs.items()}, {}
+    keys = attrs["settings"]
+    by_run = {name: index for index, name in enumerate(dict.fromkeys(rows["run"]))}
+    rows["index"] = rows["run"].map(by_run)
+    variants = _variants(rows, [key for key in keys if key not in LOAD_KEYS])
+    rows["variant"] = variants
+    rows["series"] = [
+        f"{policy}, {variant}" if variant else policy
+        for policy, variant in zip(rows["policy"], variants, strict=True)
+    ]
+    rows["setting"] = _settings(rows, [key for key in keys if key in LOAD_KEYS])
+    return Study(done, rows, attrs, _looks(rows, variants), notes)
+
+
+def _left_out(number: int, whole: int) -> str:
+    return f"{number} of {whole} runs failed, were infeasible or were interrupted: not drawn"
+
+
+def _variants(rows: "pd.DataFrame", keys: list[str]) -> list[str]:
+    """Texts of the settings that are no loads, one per row."""
+    names = [key.rpartition(".")[2] for key in keys]
+    titles = [
+        name if names.count(name) == 1 else key for key, name in zip(keys, names, strict=True)
+    ]
+    columns = [
+        [f"{title}={_text(value)}" for value in rows[key]]
+        for key, title in zip(keys, titles, strict=True)
+    ]
+    return [", ".join(parts) for parts in zip(*columns, strict=True)] or [""] * len(rows)
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _settings(rows: "pd.DataFrame", keys: list[str]) -> list[int]:
+    """Numbers of the loads, by rising offered rate, one per row."""
+    loads = list(zip(*(rows[key].astype(str) for key in keys), strict=True)) or [()] * len(rows)
+    rates = {
+        load: rows.loc[[one == load for one in loads], "offered_rate_per_s"].mean()
+        for load in dict.fromkeys(loads)
+    }
+    order = sorted(rates, key=lambda load: (float(np.nan_to_num(rates[load], nan=np.inf)), load))
+    return [order.index(load) for load in loads]
+
+
+def _looks(rows: "pd.DataFrame", variants: list[str]) -> dict[str, Look]:
+    """Colour and marker by policy; where there are variants, the line tells them apart."""
+    by_policy = looks_of(rows["policy"].tolist())
+    places = {variant: place for place, variant in enumerate(dict.fromkeys(variants))}
+    looks: dict[str, Look] = {}
+    for series, policy, variant in zip(rows["series"], rows["policy"], variants, strict=True):
+        look = by_policy[policy]
+        line = LINES[places[variant] % len(LINES)] if len(places) > 1 else look.line
+        looks[series] = replace(look, line=line)
+    return looks

@@ -1,0 +1,212 @@
+"""Results of jobs, read back: one object per job directory, one table of metrics for all."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.results.documents import SCHEMA_VERSION
+from experiments.results.metrics_frame import metrics_frame
+from sim.errors import FlocksimError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ResultError", "Run", "load_run", "load_runs", "metrics_frame", "without_copies"]
+
+RESULT, RUN = "result.json", "run.json"
+STATUSES = ("ok", "infeasible", "interrupted", "failed")
+
+
+class ResultError(FlocksimError):
+    """Files of a job are missing, damaged, or of another version."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job directory.
+
+    Attributes:
+        directory: where its files lie.
+        document: content of result.json.
+        choices: chosen option of each config group.
+        overrides: what was given on its command line; empty where no run.json lies beside.
+    """
+
+    directory: Path
+    document: dict[str, Any]
+    choices: dict[str, str]
+    overrides: list[str]
+
+    @property
+    def status(self) -> str:
+        """ok, infeasible, interrupted or failed."""
+        return str(self.document["status"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, without paths."""
+        config: dict[str, Any] = self.document["config"]
+        return config
+
+    @property
+    def metrics(self) -> Mapping[str, float | int | None]:
+        """The metrics; empty for a job that could not run."""
+        return self.document.get("metrics") or {}
+
+    @property
+    def slo(self) -> tuple[float, float]:
+        """What a good request must not exceed: TTFT and TPOT, seconds.
+
+        Raises:
+            ResultError: result.json does not say.
+        """
+        try:
+            slo = self.config["slo"]
+            return float(slo["ttft_s"]), float(slo["tpot_s"])
+        except (KeyError, TypeError, ValueError):
+            path = self.directory / RESULT
+            raise ResultError(f"{path}: config.slo must hold ttft_s and tpot_s") from None
+
+    @cached_property
+    def requests(self) -> "pd.DataFrame | None":
+        """requests.parquet: one row per request (and replication); None if it is not there."""
+        return self.read_table("requests.parquet")
+
+    @cached_property
+    def steps(self) -> "pd.DataFrame | None":
+        """steps.parquet: one row per run of equal steps; None if it was not asked for."""
+        return self.read_table("steps.parquet")
+
+    @cached_property
+    def distributions(self) -> "pd.DataFrame | None":
+        """distributions.parquet: `quantile` (0 to 1) and `itl_s`; None if it is not there."""
+        return self.read_table("distributions.parquet")
+
+    def read_table(self, name: str, columns: Sequence[str] | None = None) -> "pd.DataFrame | None":
+        """A parquet file of the job; None if it is not there.
+
+        Args:
+            name: its name in the directory.
+            columns: the columns to read, those that the file lacks are left out; None reads all.
+
+        Raises:
+            ResultError: it cannot be read.
+        """
+        path = self.directory / name
+        if not path.is_file():
+            return None
+        from pyarrow import ArrowException, parquet
+
+        try:
+            if columns is not None:
+                there = parquet.read_schema(path).names
+                columns = [column for column in columns if column in there]
+            table: pd.DataFrame = parquet.read_table(path, columns=columns).to_pandas()
+        except (ArrowException, OSError) as error:
+            raise ResultError(f"{path}: cannot be read: {_one_line(error)}") from error
+        return table
+
+
+def load_runs(paths: "Iterable[str | Path] | str | Path") -> list[Run]:
+    """All jobs under the given directories, in the order of the paths, then of their names.
+
+    Jobs that failed, were infeasible or interrupted are kept, with their status.
+
+    Args:
+        paths: job directories, or directories that hold them at any depth.
+
+    Raises:
+        ResultError: a path does not exist or holds no job, or a file of a job is damaged.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise ResultError("no directory given")
+    directories: dict[Path, Path] = {}
+    for path in map(Path, given):
+        for directory in _job_directories(path):
+            directories.setdefault(directory.resolve(), directory)
+    return [load_run(directory) for directory in directories.values()]
+
+
+def load_run(directory: Path) -> Run:
+    """The job of one directory.
+
+    Raises:
+        ResultError: there is none, or its files are damaged.
+    """
+    document = _read_json(directory / RESULT)
+    _check(document, directory / RESULT)
+    run_path = directory / RUN
+    overrides = _read_json(run_path).get("overrides", []) if run_path.is_file() else []
+    choices = {str(key): str(value) for key, value in document["config"]["choices"].items()}
+    return Run(directory, document, choices, [str(item) for item in overrides])
+
+
+def without_copies(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    """Runs of different jobs, and those that repeat one of them (equal `job_key`).
+
+    A copy holds the same figures: counted twice, it would feign a second observation.
+    """
+    kept: list[Run] = []
+    copies: list[Run] = []
+    seen: set[str] = set()
+    for run in runs:
+        key = run.document.get("job_key") if run.status == "ok" else None
+        (copies if key in seen else kept).append(run)
+        if key is not None:
+            seen.add(key)
+    return kept, copies
+
+
+def _job_directories(path: Path) -> list[Path]:
+    if not path.exists():
+        raise ResultError(f"{path}: no such directory")
+    if path.name == RESULT and path.is_file():
+        return [path.parent]
+    if not path.is_dir():
+        raise ResultError(f"{path}: must be a directory that holds {RESULT}")
+    found = [file.parent for file in path.rglob(RESULT) if file.is_file()]
+    if not found:
+        raise ResultError(f"{path}: holds no {RESULT}, nor does a directory in it")
+    return sorted(found, key=lambda directory: _natural(directory.relative_to(path)))
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    """Sort key in which 2 comes before 10."""
+    parts = re.split(r"(\d+)", path.as_posix())
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ResultError(f"{path}: is no JSON: {_one_line(error)}") from error
+    if not isinstance(content, dict):
+        raise ResultError(f"{path}: must hold an object, found {type(content).__name__}")
+    return content
+
+
+def _check(document: Mapping[str, Any], path: Path) -> None:
+    version = document.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ResultError(
+            f"{path}: schema_version is {version!r}, this flocksim reads {SCHEMA_VERSION}"
+        )
+    if document.get("status") not in STATUSES:
+        raise ResultError(
+            f"{path}: status is {document.get('status')!r}, must be one of {', '.join(STATUSES)}"
+        )
+    config = document.get("config")
+    if not isinstance(config, dict) or not isinstance(config.get("choices"), dict):
+        raise ResultError(f"{path}: config.choices is missing")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

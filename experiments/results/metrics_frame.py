@@ -1,0 +1,139 @@
+"""One table of all runs: labels, then every metric; one row per run and replication."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from experiments.results.job_key import sha256_of
+from experiments.results.labels import POLICY_GROUPS, label_runs, names_of, telling
+from experiments.results.warmup import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.results.load import Run
+
+LABELS = ("run", "status", "regime", "seed", "replication", "load", "policy", "offered_rate_per_s")
+"""Columns that are no metrics, besides the config groups and the varying keys, which stand before
+the last one."""
+
+_LOAD_DIGITS = 12
+"""Of the digest of a trace: enough to tell the traces of a comparison apart."""
+
+
+def metrics_frame(runs: "Sequence[Run]", policy_keys: Sequence[str] = ()) -> "pd.DataFrame":
+    """Labels and metrics of runs.
+
+    Args:
+        runs: the jobs, those that could not run included.
+        policy_keys: keys that make different policies instead of different settings.
+
+    Returns:
+        One row per (run, replication): `run` (name of the directory), `status`, `regime`, `seed`,
+        `replication`, `load` (a digest of the trace that it saw), `policy`, one column per config
+        group (the choice), one per key that varies, `offered_rate_per_s` (arrivals / span of the
+        arrivals; NaN if that is 0), and every metric of result.json (NaN where null). `attrs`
+        holds `groups`, `settings` (the columns that tell settings apart) and `metrics`: lists of
+        column names.
+    """
+    return frame_of(runs, [_observations(run) for run in runs], policy_keys)
+
+
+def frame_of(
+    runs: "Sequence[Run]",
+    observations: Sequence[Sequence[Mapping[str, Any]]],
+    policy_keys: Sequence[str] = (),
+    extra_settings: Sequence[str] = (),
+) -> "pd.DataFrame":
+    """Labels of runs beside figures of any kind; see `metrics_frame` for the columns.
+
+    Args:
+        runs: the jobs.
+        observations: per run, its rows: `seed`, `replication`, `regime`, `offered_rate_per_s`,
+            the columns named by `extra_settings`, and figures.
+        policy_keys: keys that make different policies instead of different settings.
+        extra_settings: columns of the observations that tell settings apart.
+    """
+    import pandas as pd
+
+    labels, run_names = label_runs(runs, policy_keys), names_of(runs)
+    varying = {**labels.settings, **labels.parameters}
+    groups = list(dict.fromkeys(group for run in runs for group in sorted(run.choices)))
+    rows: list[dict[str, Any]] = []
+    for index, run in enumerate(runs):
+        head: dict[str, Any] = {
+            "run": run_names[index],
+            "status": run.status,
+            "load": load_of(run),
+            "policy": labels.policies[index],
+            **{group: run.choices.get(group) for group in groups},
+            **{key: column[index] for key, column in varying.items()},
+        }
+        rows += [{**head, **row} for row in observations[index]]
+    observed = dict.fromkeys(key for several in observations for row in several for key in row)
+    figures = [name for name in observed if name not in (*LABELS, *extra_settings)]
+    columns = [*LABELS[:-1], *groups, *varying, *extra_settings, LABELS[-1], *figures]
+    frame = pd.DataFrame(rows, columns=columns)
+    frame[[LABELS[-1], *figures]] = frame[[LABELS[-1], *figures]].astype(float)
+    frame.attrs = {
+        "groups": groups,
+        "settings": [*_varying_groups(runs, groups), *labels.settings, *extra_settings],
+        "metrics": figures,
+    }
+    return frame
+
+
+def _varying_groups(runs: "Sequence[Run]", groups: Sequence[str]) -> list[str]:
+    """Groups whose choice is no policy, but differs among runs."""
+    rows = telling(runs)
+    return [
+        group
+        for group in groups
+        if group not in POLICY_GROUPS and len({runs[row].choices.get(group) for row in rows}) > 1
+    ]
+
+
+def load_of(run: "Run") -> str:
+    """Digest of the trace that a run saw: its file or generator, options and transforms."""
+    return sha256_of((run.document.get("provenance") or {}).get("trace"))[:_LOAD_DIGITS]
+
+
+def replications_of(run: "Run") -> list[dict[str, Any]]:
+    """Replications of a run: `replication`, `seed`, `regime` and `metrics` of each."""
+    document = run.document
+    alone = {"replication": 0, "seed": document.get("seed"), "regime": document.get("regime")}
+    return document.get("replications") or [{**alone, "metrics": dict(run.metrics)}]
+
+
+def offered_rates(run: "Run") -> dict[int, float]:
+    """Arrivals / span of the arrivals, per second, of each replication; counted requests only."""
+    table = run.read_table("requests.parquet", ["request_id", "arrival_s", "replication"])
+    if table is None:
+        return {}
+    rates: dict[int, float] = {}
+    for replication, rows in by_replication(counted(table, run.config)):
+        arrival_s = rows["arrival_s"]
+        span_s = float(arrival_s.max() - arrival_s.min()) if len(rows) else 0.0
+        if span_s > 0:
+            rates[replication] = len(rows) / span_s
+    return rates
+
+
+def by_replication(table: "pd.DataFrame") -> "list[tuple[int, pd.DataFrame]]":
+    """Rows of each replication; a file without that column holds one."""
+    if "replication" not in table.columns:
+        return [(0, table)]
+    return [(int(str(key)), rows) for key, rows in table.groupby("replication")]
+
+
+def _observations(run: "Run") -> list[dict[str, Any]]:
+    rates = offered_rates(run)
+    return [
+        {
+            "seed": one["seed"],
+            "replication": one["replication"],
+            "regime": one["regime"],
+            "offered_rate_per_s": rates.get(one["replication"]),
+            **one["metrics"],
+        }
+        for one in replications_of(run)
+    ]

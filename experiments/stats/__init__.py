@@ -1,0 +1,1 @@
+"""Statistics of repeated runs: intervals of means, paired differences, breakdowns by request."""

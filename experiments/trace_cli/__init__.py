@@ -1,0 +1,1 @@
+"""The command `flocksim-trace`: look at, check, convert, generate and compare traces."""
