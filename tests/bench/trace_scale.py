@@ -1,16 +1,19 @@
-"""`python -m tests.bench.trace_scale`: time and memory to compress very long block traces.
+"""`python -m tests.bench.trace_scale`: time and memory to load and compress very long block traces.
 
 Conversations under shared system prompts, in random order, with int32 ids: each prompt is a system
 prompt, the conversation so far and one block of its own. Every case runs in its own process, whose
-peak memory includes the trace itself.
+peak memory includes the trace itself; the file that it loads is written by another one.
 """
 
 import argparse
+import multiprocessing
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,9 @@ import numpy.typing as npt
 from sim.rng import stream
 from sim.workload import IntArray
 from traces.prefix_compress import compress
+from traces.readers.parquet_table import ParquetTrace
 from traces.schema import PromptRuns, TraceTable
+from traces.writers.parquet import write_table
 
 NUM_SYSTEMS, SYSTEM_BLOCKS, TURNS, BLOCK_TOKENS = 64, 20, 10, 16
 
@@ -92,18 +97,32 @@ def main() -> None:
 
 
 def _measure(name: str) -> None:
-    table = block_trace(CASES[name])
+    """Write our own parquet in a process apart, then load and compress it here."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.parquet"
+        context = multiprocessing.get_context("spawn")
+        writer = context.Process(target=_write, args=(name, path))
+        writer.start()
+        writer.join()
+        start, cpu_start = time.perf_counter(), time.process_time()
+        table = ParquetTrace(path=path).load(0)
+        loaded = time.perf_counter()
+        workload = compress(table)
+        done, cpu_s = time.perf_counter(), time.process_time() - cpu_start
+        num_bytes = path.stat().st_size
     assert table.runs is not None
-    start, cpu_start = time.perf_counter(), time.process_time()
-    workload = compress(table)
-    elapsed_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{name:36s} {table.num_requests:11,d} requests {len(table.runs.ids):14,d} ids "
-        f"{elapsed_s:7.2f} s ({cpu_s:.2f} of CPU) {peak_gib:6.2f} GiB "
-        f"{workload.tree.num_nodes:10,d} nodes",
+        f"{num_bytes / 2**20:7.0f} MiB: load {loaded - start:6.2f} s, "
+        f"compress {done - loaded:6.2f} s, together {done - start:6.2f} s ({cpu_s:.2f} of CPU), "
+        f"peak {peak_gib:5.2f} GiB, {workload.tree.num_nodes:,d} nodes",
         flush=True,
     )
+
+
+def _write(name: str, path: Path) -> None:
+    write_table(path, block_trace(CASES[name]))
 
 
 if __name__ == "__main__":
