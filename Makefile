@@ -22,7 +22,7 @@ $(VENV)/.test: $(VENV)/.run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
-demo: $(VENV)/.run ## Compare three routers on the embedded workload (under 2 minutes)
+demo: $(VENV)/.run ## Compare four routers at three rates on the embedded workload (under 2 minutes)
 	@$(BIN)/python -m experiments.demo
 
 test: lint types layers pytest ## Lint, types, import layers and all tests

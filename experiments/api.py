@@ -52,6 +52,7 @@ def compose(*overrides: str) -> dict[str, Any]:
     Raises:
         FlocksimError: an option or key does not exist, or a value has the wrong form.
     """
+    _refuse_odd(overrides)
     return _composed(overrides)[0]
 
 
@@ -72,7 +73,7 @@ def run(*overrides: str, directory: str | Path | None = None, progress: bool = T
     from experiments.progress import progress_bar
     from experiments.results.load import load_run
 
-    _refuse_places(overrides, "hydra.run")
+    _refuse_odd(overrides, "hydra.run")
     config, choices = _composed(overrides)
     into = _directory(directory)
     show_progress = progress_bar if progress else lambda *_: nullcontext()
@@ -104,7 +105,7 @@ def sweep(
     from experiments.results.load import load_run
     from experiments.sweep import run_sweep
 
-    _refuse_places(overrides, "hydra.sweep")
+    _refuse_odd(overrides, "hydra.sweep")
     with _explained(overrides):
         paths = run_sweep(overrides, _directory(directory), workers)
     return [load_run(path) for path in paths]
@@ -140,11 +141,15 @@ def requests(runs: "Sequence[Run]") -> "pd.DataFrame":
 
 
 def steps(runs: "Sequence[Run]") -> "pd.DataFrame":
-    """One row per run of equal steps, of all runs made with ``output.steps=true``.
+    """One row per run of equal steps, of all runs that could be simulated.
 
     Columns: `run`, `policy` and the keys that vary, then those of steps.parquet.
+
+    Raises:
+        ResultError: a run was made without ``output.steps=true``.
     """
-    return _stacked(runs, [one.steps for one in runs])
+    could_run = any(one.metrics for one in runs)
+    return _stacked(runs, [one.steps if one.metrics or not could_run else None for one in runs])
 
 
 def compare(
@@ -152,7 +157,7 @@ def compare(
     baseline: str | None = None,
     *,
     by: str | None = None,
-    policy_keys: Sequence[str] = (),
+    policy_keys: str | Sequence[str] = (),
     level: float = 0.95,
     interval: str = "t",
 ) -> "pd.DataFrame":
@@ -162,7 +167,7 @@ def compare(
         runs: the jobs; copies of one another count once.
         baseline: policy to compare with; None takes the first.
         by: tenant or slo_class, to break down by it.
-        policy_keys: keys that make different policies instead of different settings.
+        policy_keys: a key, or several, that make different policies instead of different settings.
         level: coverage of the intervals.
         interval: t, bootstrap or percentile, of the means.
 
@@ -178,21 +183,21 @@ def compare(
         copies,
         baseline=baseline,
         by=by,
-        policy_keys=policy_keys,
+        policy_keys=_several(policy_keys),
         level=level,
         interval=interval,
     )[0]
 
 
 def report(
-    runs: "Sequence[Run]", baseline: str | None = None, metrics: Sequence[str] | None = None
+    runs: "Sequence[Run]", baseline: str | None = None, metrics: str | Sequence[str] | None = None
 ) -> None:
     """Print the tables and notes of `flocksim-compare`.
 
     Args:
         runs: the jobs; copies of one another count once.
         baseline: policy to compare with; None takes the first.
-        metrics: names, with or without unit, families such as "ttft", or "all".
+        metrics: a name, or several, with or without unit, families such as "ttft", or "all".
 
     Raises:
         ConfigError: no run finished, or a name is none.
@@ -203,7 +208,8 @@ def report(
     from experiments.summary import make_console
 
     kept, copies = without_copies(runs)
-    made = compare_runs(kept, copies, baseline=baseline, metrics=metrics)[1]
+    names = None if metrics is None else _several(metrics)
+    made = compare_runs(kept, copies, baseline=baseline, metrics=names)[1]
     print_report(made, make_console())
 
 
@@ -241,10 +247,18 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
         raise ConfigError(line.replace("add -m for a sweep", "use sweep()")) from error
 
 
-def _refuse_places(overrides: Sequence[str], section: str) -> None:
+def _refuse_odd(overrides: Sequence[str], section: str | None = None) -> None:
+    """Refuse what is no text, and where to write: there is an argument for that."""
     for item in overrides:
-        if item.startswith(f"{section}."):
+        if not isinstance(item, str):
+            raise ConfigError(f'{item!r}: overrides are texts such as "seed=1", one argument each')
+        if section is not None and item.startswith(f"{section}."):
             raise ConfigError(f"{item}: has no effect here, give directory=... instead")
+
+
+def _several(names: str | Sequence[str]) -> Sequence[str]:
+    """Names; one alone need not stand in a list."""
+    return (names,) if isinstance(names, str) else names
 
 
 def _directory(directory: str | Path | None) -> Path:

@@ -6,7 +6,7 @@ Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 i
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,7 +26,24 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
     install_lenient_streams()
     use_one_thread()
-    sys.exit(run_command(list(sys.argv[1:] if argv is None else argv)))
+    sys.exit(run_interruptible(run_command, argv))
+
+
+def run_interruptible(
+    command: Callable[[list[str]], int], argv: Sequence[str] | None, name: str = "flocksim"
+) -> int:
+    """Run a command line and return the exit code, also if Ctrl-C comes while modules are imported.
+
+    Args:
+        command: takes the arguments, returns the exit code.
+        argv: arguments without the program's name; None takes those of the process.
+        name: the program's name.
+    """
+    try:
+        return command(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 def use_one_thread() -> None:
@@ -68,6 +85,7 @@ def complain(line: str) -> int:
 
 
 def _run_hydra(arguments: list[str]) -> int:
+    from experiments.deferred_interrupt import undisguised_interrupts
     from experiments.hydra_errors import explain
     from experiments.policy_errors import show_cause
     from experiments.sweep.log import SweepLog
@@ -76,7 +94,7 @@ def _run_hydra(arguments: list[str]) -> int:
     log = SweepLog()
     outcomes: list[int | Exception] = []
     try:
-        with _hydra_environment(arguments):
+        with undisguised_interrupts(), _hydra_environment(arguments):
             _hydra_app(outcomes, log)
         for outcome in outcomes:
             if isinstance(outcome, Exception):
@@ -94,7 +112,8 @@ def _run_hydra(arguments: list[str]) -> int:
         line = explain(error, [item for item in arguments if not item.startswith("-")])
         if line is None and isinstance(error, FileExistsError | NotADirectoryError):
             whole = "it is" if isinstance(error, FileExistsError) else "a part of it is"
-            line = f"{error.filename}: hydra.run.dir must be a directory, but {whole} a file"
+            key = "sweep" if {"-m", "--multirun"} & set(arguments) else "run"
+            line = f"{error.filename}: hydra.{key}.dir must be a directory, but {whole} a file"
         if line is None and isinstance(error, OSError):
             line = f"{error.filename or 'output'}: {error.strerror or error}"
         if line is None:

@@ -1,9 +1,11 @@
 """From a checked configuration to the cluster that `simulate()` takes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.schema.job import JobConfig
+from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import DeviceSpec, load_profile
 from hwmodels.memory import KvCapacity, kv_capacity
 from hwmodels.model_catalogue import load_model
@@ -17,6 +19,12 @@ from sim.units import GIB
 
 LARGE_GPU_BYTES = 70 * GIB
 """From here on vLLM takes the larger defaults. Source: vLLM `EngineArgs._set_default_args`."""
+
+COST_MODELS: dict[str, Callable[[DeviceSpec, ModelShape, int], CostModel]] = {
+    "roofline": RooflineCost,
+    "calibrated": CalibratedCost,
+}
+"""Cost model of each `hardware.fidelity`."""
 
 DEFAULT_MEMORY_UTILIZATION = 0.9
 """Source: vLLM `CacheConfig.gpu_memory_utilization`."""
@@ -99,7 +107,7 @@ def build_deployment(config: JobConfig) -> Deployment:
     device = load_profile(Path(hardware.path) if hardware.path else str(hardware.profile))
     shape = load_model(Path(model.path) if model.path else str(model.name))
     sizes = engine_sizes(config, device)
-    cost = RooflineCost(device, shape, config.cluster.tensor_parallel)
+    cost = COST_MODELS[hardware.fidelity](device, shape, config.cluster.tensor_parallel)
     rules = config.engine.build(
         max_num_seqs=sizes.max_num_seqs, max_num_batched_tokens=sizes.max_num_batched_tokens
     )

@@ -30,6 +30,7 @@ Keys most often changed (flocksim --cfg job shows all of them with their values)
   slo.ttft_s, slo.tpot_s   what counts as goodput
   trace.load=0.7           the rate, as a share of the flood throughput of this cluster under
                            least_requests; trace.flood=true: all requests at once
+  hardware.fidelity=calibrated   price steps by fitted kernels instead of the roofline
   replications=N           N runs with other draws, the same for every policy: means over them
   trace.warmup_s, trace.warmup_requests   requests that count in no figure
   output.steps=true (steps.parquet), output.timeline=true (timeline.json.gz for Perfetto)
@@ -38,10 +39,10 @@ Keys most often changed (flocksim --cfg job shows all of them with their values)
 
 EXAMPLES = (
     "flocksim",
-    "flocksim trace=mooncake trace.path=conversation_trace.jsonl cluster.num_instances=8",
+    "flocksim trace=mooncake trace.path=FILE.jsonl model=llama3_1_8b cluster.num_instances=16",
     "flocksim trace=azure trace.path=AzureLLMInferenceTrace_conv.csv trace.limit=5000",
     "flocksim trace=synthetic trace.rate_per_s=20 trace.prompt=1024 trace.output=1-256",
-    "flocksim trace=prefix_groups trace.num_groups=50 trace.skew=1 routing=vllm_dp",
+    "flocksim trace=mix trace.parts.chat.trace.rate_per_s=8 trace.parts.batch.tenant=nightly",
     "flocksim model=llama2_70b cluster.tensor_parallel=4 hardware=h100_sxm",
     "flocksim model=hf model.path=my_model/config.json engine.num_gpu_blocks=20000",
     "flocksim trace.rate_scale=2 routing=power_of_two routing.view_delay_s=0.5",
@@ -56,8 +57,9 @@ If its code raises, one line says where; with FLOCKSIM_TRACEBACK=1 in the enviro
 traceback comes first.
 Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 interrupted.
 See also: flocksim-compare DIR (tables and figures of runs and sweeps), flocksim-capacity (the
-highest rate that meets an SLO), flocksim-trace (look at, check, convert and make traces); each has
---help. More: flocksim --hydra-help
+highest rate that meets an SLO), flocksim-trace (look at, check, convert and make traces),
+flocksim-calibrate (fit kernel models, show their errors); each has --help.
+More: flocksim --hydra-help
 """
 
 

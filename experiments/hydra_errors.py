@@ -14,14 +14,22 @@ _NO_KEY = re.compile(
 
 _SWEEP = re.compile(r"Ambiguous value for argument|requires --multirun")
 
+_GROUP_VALUE = "Config group override must be"
+
 _NOT_A_MAPPING = "Cannot merge DictConfig with ListConfig"
+
+_SWEEP_KIND = re.compile(r"does not support sweep type : (\w+)_SWEEP")
 
 _SPECIAL = re.compile(r"^[^=]+=.*[^\w./:+-]")
 """An override whose value has characters that mean something to Hydra."""
 
 _QUOTE = "or quote one value inside, for example \"trace.path='a=b c.jsonl'\""
 
-_CHOICE = re.compile(r"[\w/]+=[\w/]+$|hydra\.searchpath=")
+_CHOICE = re.compile(r"[\w/]+=[\w/]+$|\+{0,2}trace@[\w.]+=\w+$|hydra\.searchpath=")
+
+_NO_PART = re.compile(r"Could not override '(trace@[^']+)'")
+
+_LABEL_OF_PART = re.compile(r"trace\.parts\.\w+\.(tenant|slo_class|priority|start_s)$")
 
 
 def explain(error: Exception, overrides: Sequence[str] = ()) -> str | None:
@@ -49,6 +57,12 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> str | None:
     if isinstance(error, HydraException):
         if _SWEEP.search(str(error)):
             return f"{_first_line(str(error))}: add -m for a sweep over several values, {_QUOTE}"
+        if kind := _SWEEP_KIND.search(str(error)):
+            name = kind.group(1).lower()
+            given = next((item for item in overrides if f"={name}(" in item), f"{name}(...)")
+            return f"{given}: a sweep takes values, as in seed=0,1 or seed=range(0,5), no {name}"
+        if part := _NO_PART.search(str(error)):
+            return _no_part(part.group(1))
         if _NOT_A_MAPPING in str(error):
             return f"{_composed_file(error)}:1: must hold keys with values, found a list"
         key = getattr(error.__cause__, "full_key", None)
@@ -57,7 +71,11 @@ def explain(error: Exception, overrides: Sequence[str] = ()) -> str | None:
     if isinstance(error, OmegaConfBaseException):
         where = f"{error.full_key}: " if error.full_key else ""
         return where + _first_line(str(error))
-    return _first_line(str(error)) if _is_refused_by_hydra(error) else None
+    if not _is_refused_by_hydra(error):
+        return None
+    override = _local_of(error, "override") if _GROUP_VALUE in str(error) else None
+    given = f"{override.input_line}: " if override is not None else ""
+    return given + _first_line(str(error))
 
 
 def _unreadable(error: Any) -> str:
@@ -130,6 +148,15 @@ def _unknown_key(key: str, overrides: Sequence[str]) -> str:
         neighbours = neighbours[part]
         parents.append(part)
     where = ".".join(parents)
+    if where == "trace" and name == "path":
+        return _no_path(neighbours)
+    if where == "trace.parts":
+        return (
+            f"unknown part of the trace: {name}; it has {', '.join(neighbours)}; to add one: "
+            f"+trace@trace.parts.{name}.trace=KIND"
+        )
+    if _LABEL_OF_PART.match(key):
+        return f"{key}: this part has none that could be changed; to add it: +{key}=..."
     if not isinstance(neighbours, dict):
         return f"unknown key {key}: {where} is a single value"
     if len(parents) > 1:
@@ -137,6 +164,27 @@ def _unknown_key(key: str, overrides: Sequence[str]) -> str:
         more = f"; to replace it as a whole: '~{whole}' '+{whole}={{...}}'"
         return unknown_name(f"key of {where}", name, neighbours) + more
     return unknown_name(f"key of {where}" if where else "key", name, neighbours)
+
+
+def _no_part(key: str) -> str:
+    """Another kind for a part that the chosen trace does not have."""
+    if key.startswith("trace@parts."):
+        return f"{key}: parts are in the section trace: write trace@trace.{key.partition('@')[2]}"
+    return (
+        f"{key}: the chosen trace has no such part; trace=mix has trace.parts.chat.trace and "
+        "trace.parts.batch.trace, and +trace@trace.parts.NAME.trace=KIND adds one"
+    )
+
+
+def _no_path(section: Any) -> str:
+    """A path for a trace that is generated."""
+    from experiments.trace_cli.guess import file_formats
+
+    kind = str(section.get("_target_", "")).rpartition(".")[2]
+    return (
+        f"trace.path: the chosen trace ({kind}) is generated and reads no file; choose the format "
+        f"of the file first: trace=NAME with one of {', '.join(file_formats())}"
+    )
 
 
 def _first_line(message: str, skip: str = "\0") -> str:

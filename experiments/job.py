@@ -91,7 +91,7 @@ def simulate_job(
         config: the configuration in plain containers.
         choices: chosen option of each config group.
         show_progress: makes the progress callback from the number of requests and a label.
-        announce: told of the deployment before anything is loaded.
+        announce: told of the deployment when the trace is loaded and nothing is wrong with it.
         on_simulated: called when the simulation has ended, before its records are summarized.
 
     Raises:
@@ -101,8 +101,6 @@ def simulate_job(
     job = read_job(config)
     with blaming(job.plugins):
         deployment = build_deployment(job)
-    if announce is not None:
-        announce(deployment)
     shown = shown_config(config, choices, deployment)
     key = job_key(job, deployment, shown)  # before the trace is read, as a sweep that resumes does
     load: OfferedLoad | None = None
@@ -120,6 +118,8 @@ def simulate_job(
             serving = deployment if number == 0 else build_deployment(this)
             workload = load_workload(this, number)
         refuse_endless_warmup(workload, job.warmup_s, job.warmup_requests)
+        if number == 0 and announce is not None:
+            announce(deployment)
         watch.note("load")
         label = _label(choices.get("routing", job.routing.target), number, job.replications)
         with blaming(job.plugins), show_progress(workload.num_requests, label) as progress:

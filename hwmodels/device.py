@@ -1,4 +1,4 @@
-"""One GPU as the cost models see it: peaks, capacities and the constants of the roofline.
+"""One GPU as the cost models see it: peaks, capacities, constants of the roofline, kernel times.
 
 A profile is a JSON file whose constants each carry unit and source; `load_profile` reads a packaged
 one by name or a user's own by path. Not modelled: clocks that change with power or temperature,
@@ -6,9 +6,11 @@ NUMA effects of the host, links that leave the node.
 """
 
 from dataclasses import dataclass, field, fields
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from hwmodels.kernel_times import KernelTimes
 from hwmodels.strict_json import (
     as_object,
     as_text,
@@ -37,8 +39,10 @@ _FILE_BOUNDS: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSpec:
+class DeviceSpec(KernelTimes):
     """A GPU model. Every number is positive; ratios are at most 1.
+
+    The methods of `KernelTimes` answer how long its kernels take, where those are calibrated.
 
     Attributes:
         name: name of the profile.
@@ -58,6 +62,7 @@ class DeviceSpec:
         title: the vendor's name of the product.
         date: when the profile was made, ISO 8601.
         sources: where each number comes from, by attribute name.
+        kernels_at: name or path of the calibrated kernels; empty if there are none.
     """
 
     name: str
@@ -77,6 +82,7 @@ class DeviceSpec:
     title: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
     sources: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    kernels_at: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for key, unit in CONSTANT_UNITS.items():
@@ -131,8 +137,22 @@ def available_profiles() -> list[str]:
     return packaged_names(_FOLDER)
 
 
+def _packaged_kernels(name: str) -> str:
+    """The name again, if the package carries calibrated kernels of that profile."""
+    return name if (files("hwmodels") / _FOLDER / "kernels" / f"{name}.json").is_file() else ""
+
+
+def _own_kernels(profile: Path) -> str:
+    """Path of the kernels of a user's profile: the same file name in `kernels/` beside it."""
+    path = profile.parent / "kernels" / profile.name
+    return f"{path}" if path.is_file() else ""
+
+
 def load_profile(name_or_path: str | Path) -> DeviceSpec:
     """Read a device profile, packaged (by name) or the user's own (by path).
+
+    A profile `folder/mine.json` of the user's own has the calibrated kernels in
+    `folder/kernels/mine.json`, if that file exists.
 
     Args:
         name_or_path: a name such as ``a100_sxm_80gb``, or a path: anything with a path separator
@@ -144,8 +164,10 @@ def load_profile(name_or_path: str | Path) -> DeviceSpec:
     source: Path | Traversable
     if isinstance(name_or_path, Path) or looks_like_path(name_or_path):
         source = Path(name_or_path)
+        kernels_at = _own_kernels(source)
     else:
         source = packaged_record("hardware profile", _FOLDER, name_or_path)
+        kernels_at = _packaged_kernels(name_or_path)
     record = read_object(source)
     check_keys(f"{source}", record, ("name", "title", "date", "constants"))
     constants = as_object(f"{source}: constants", record["constants"])
@@ -163,4 +185,5 @@ def load_profile(name_or_path: str | Path) -> DeviceSpec:
         values[key] = value if unit in ("count", "bytes") else float(value)
         sources[key] = as_text(f"{where}: source", entry["source"])
     texts = {key: as_text(f"{source}: {key}", record[key]) for key in ("name", "title", "date")}
+    texts["kernels_at"] = kernels_at
     return DeviceSpec(**texts, **values, sources=sources)  # type: ignore[arg-type]

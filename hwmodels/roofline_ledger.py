@@ -100,16 +100,24 @@ class RooflineLedger(CostLedger):
             + prefill_bytes,
         }
 
+    def _noted_chunks(self, num_chunks: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """(run, new tokens, prefix tokens, completes its prompt) of the chunks of runs.
+
+        Shape (chunks,) each. Chunks of a step that was planned but never executed are left out.
+        """
+        runs = np.repeat(np.arange(len(num_chunks)), num_chunks)
+        noted = np.frombuffer(bytes(self._chunks), dtype=_CHUNK_DTYPE)[: len(runs)]
+        columns = (noted[name].astype(np.int64) for name in _CHUNK_DTYPE.names or ())
+        new_tokens, prefix_tokens, is_last = columns
+        return runs, new_tokens, prefix_tokens, is_last
+
     def _prefill(self, num_chunks: IntArray) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
         """Prefill attention of each run: (seconds, pairs, bytes), and the prompts it completes.
 
-        Shape (runs,) each. Chunks of a step that was planned but never executed come last.
+        Shape (runs,) each.
         """
         cost = self._cost
-        rows = np.repeat(np.arange(len(num_chunks)), num_chunks)
-        noted = np.frombuffer(bytes(self._chunks), dtype=_CHUNK_DTYPE)[: len(rows)]
-        new_tokens = noted["new_tokens"].astype(np.int64)
-        prefix_tokens = noted["prefix_tokens"].astype(np.int64)
+        rows, new_tokens, prefix_tokens, is_last = self._noted_chunks(num_chunks)
         seconds = np.zeros(len(num_chunks))
         pairs, moved, completing = (np.zeros_like(num_chunks) for _ in range(3))
         products = new_tokens * (2 * prefix_tokens + new_tokens + 1)
@@ -118,7 +126,7 @@ class RooflineLedger(CostLedger):
         np.add.at(pairs, rows, products // 2)
         own_bytes = new_tokens * cost.chunk_token_bytes
         np.add.at(moved, rows, own_bytes + prefix_tokens * cost.context_bytes)
-        np.add.at(completing, rows, noted["is_last"])
+        np.add.at(completing, rows, is_last)
         return seconds, pairs, moved, completing
 
 

@@ -27,7 +27,7 @@ class DecodeBatch:
 
     __slots__ = (
         "_block_tokens",
-        "_longest_offset",
+        "_longest",
         "_squared_offsets",
         "block_phases",
         "context_tokens",
@@ -46,7 +46,8 @@ class DecodeBatch:
         self.finishes: list[tuple[int, int, Request]] = []
         self._block_tokens = block_tokens
         self._squared_offsets = 0
-        self._longest_offset: int | None = None
+        # Heap of (-offset, admission index, request) once somebody has asked for the longest.
+        self._longest: list[tuple[int, int, Request]] | None = None
 
     # -- membership ------------------------------------------------------------------------------
     # While a request decodes, its offset (tokens held - steps of the instance) is constant.
@@ -66,7 +67,8 @@ class DecodeBatch:
         phase = -offset % size
         self.block_phases[phase] += 1
         self.block_phases[phase + size] += 1
-        self._longest_offset = None
+        if self._longest is not None:
+            heappush(self._longest, (-offset, request.admission_index, request))
         if self.tree is not None:
             self.tree.add(request.kv_path)
 
@@ -84,7 +86,6 @@ class DecodeBatch:
         phase = -offset % size
         self.block_phases[phase] -= 1
         self.block_phases[phase + size] -= 1
-        self._longest_offset = None
         if self.tree is not None:
             self.tree.remove(request.kv_path)
 
@@ -135,13 +136,19 @@ class DecodeBatch:
         """Longest context of the next step, tokens; 0 when nothing decodes."""
         if not self.num_requests:
             return 0
-        if self._longest_offset is None:
-            self._longest_offset = max(
-                request.computed_tokens - request.decode_start_step
-                for _, admission_index, request in self.finishes
-                if request.phase == DECODING and request.admission_index == admission_index
-            )
-        return self._longest_offset + self.step + 1
+        heap = self._longest
+        if heap is None or len(heap) > 2 * self.num_requests + 64:
+            heap = self._longest = [
+                (request.decode_start_step - request.computed_tokens, index, request)
+                for _, index, request in self.finishes
+                if request.phase == DECODING and request.admission_index == index
+            ]
+            heapify(heap)
+        while True:
+            offset, admission_index, request = heap[0]
+            if request.admission_index == admission_index and request.phase == DECODING:
+                return self.step + 1 - offset
+            heappop(heap)
 
     # -- block demand ----------------------------------------------------------------------------
 

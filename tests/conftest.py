@@ -1,5 +1,6 @@
 """Fixtures and switches for the whole suite."""
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,11 @@ TINY_MOONCAKE = """\
 {"timestamp": 1000, "input_length": 300, "output_length": 60, "hash_ids": [7]}
 """
 """Five rows of the Mooncake format with shared beginnings and a simultaneous arrival."""
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So are the children of a shell in the background; tests send the signal to themselves.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -64,6 +64,10 @@ def transformed(
     Raises:
         ConfigError: as `build_workload`.
     """
+    if not table.num_requests:
+        raise ConfigError(
+            "trace: holds no request; give a longer time, a higher rate or another seed"
+        )
     with one_line_errors():
         table = transform(table, seed=seed, resample=resample, **transforms)
         _refuse_late_arrivals(source, table)

@@ -3,11 +3,19 @@
 Exit codes are those of `flocksim`.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, complain, use_one_thread
+from experiments.cli import (
+    EXIT_INTERRUPTED,
+    EXIT_MISTAKE,
+    EXIT_OK,
+    complain,
+    run_interruptible,
+    use_one_thread,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +24,7 @@ HELP = """\
 The highest rate of arrivals at which enough requests meet the SLO and the cluster is stable, for
 one policy or several. The rate is changed by trace.rate_scale: doubled or halved until it lies
 between one that is sustained and one that is not, then bisected. With --flood: how many requests
-per second a policy serves when all of them are there at once.
+per second a policy finishes while others wait, when all of them are there at once.
 """
 
 EXAMPLES = """\
@@ -30,7 +38,8 @@ examples:
 
 Every point is an ordinary job directory below --dir: what lies there is not simulated again, so an
 interrupted search goes on where it stopped, and flocksim-compare reads it. Under several seeds a
-rate is sustained if the share counts over all of them and most of them are stable.
+rate is sustained if the share counts over all of them and most of them are stable. A recording is
+the same for every seed: give replications=N in place of --seeds N.
 capacity.json has every point. Overrides are those of flocksim: flocksim --help lists them.
 """
 
@@ -45,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
     install_lenient_streams()
     use_one_thread()
-    sys.exit(run_command(list(sys.argv[1:] if argv is None else argv)))
+    sys.exit(run_interruptible(run_command, argv))
 
 
 def run_command(arguments: list[str]) -> int:
@@ -99,14 +108,16 @@ _TOLERANCE = "relative width of the interval to end with (0.02)"
 
 def _run(given: "argparse.Namespace") -> int:
     from experiments.capacity.study import run_study, study_of
+    from experiments.deferred_interrupt import undisguised_interrupts
     from experiments.hydra_errors import explain
     from sim.errors import FlocksimError
 
     try:
-        return run_study(study_of(given))
+        with undisguised_interrupts():
+            return run_study(study_of(given))
     except KeyboardInterrupt:
         print(
-            f"flocksim: interrupted; the same command with --dir {given.dir} goes on",
+            f"flocksim: interrupted; the same command with --dir {shlex.quote(given.dir)} goes on",
             file=sys.stderr,
         )
         return EXIT_INTERRUPTED
@@ -114,6 +125,10 @@ def _run(given: "argparse.Namespace") -> int:
         return complain(str(error))
     except Exception as error:
         line = explain(error, given.overrides)
+        if line is not None:
+            line = line.replace(
+                "add -m for a sweep over several values", "use --policies or --seeds"
+            )
         if line is None and isinstance(error, OSError):
             line = f"{error.filename or 'output'}: {error.strerror or error}"
         if line is None:

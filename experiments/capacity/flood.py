@@ -4,11 +4,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
+from experiments.capacity.steady import steady_rate
 from experiments.deployment import Deployment
 from experiments.progress import Progress
 from experiments.schema.job import JobConfig
 from experiments.sweep.replication import at_once, load_workload
-from sim.metrics import makespan_of
 from sim.simulation import simulate
 from sim.workload import Workload
 
@@ -18,13 +18,16 @@ class Flood:
     """A trace and what a cluster makes of it.
 
     Attributes:
-        flood_rate_per_s: finished requests / makespan with all arrivals at 0; None if none
-            finished.
+        flood_rate_per_s: requests that finish per second while others wait, all arrivals at 0;
+            None if none finished.
         trace_rate_per_s: requests / span of the arrivals of the trace; None if it has no rate.
+        does_drain_dominate: too few finish while others wait, so that the flood rate is finished
+            requests / makespan.
     """
 
     flood_rate_per_s: float | None
     trace_rate_per_s: float | None
+    does_drain_dominate: bool
 
 
 def flood_of(
@@ -48,9 +51,8 @@ def flood_of(
         result = simulate(at_once(workload), deployment.spec, progress=progress)
     if result.is_interrupted:
         raise KeyboardInterrupt
-    makespan_s = makespan_of(result)
-    rate_per_s = result.num_finished / makespan_s if makespan_s > 0 else None
-    return Flood(rate_per_s, rate_of(workload))
+    steady = steady_rate(result.requests.admitted_s, result.requests.finish_s)
+    return Flood(steady.rate_per_s, rate_of(workload), steady.does_drain_dominate)
 
 
 def rate_of(workload: Workload) -> float | None:

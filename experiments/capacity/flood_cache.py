@@ -47,11 +47,13 @@ def cached(key: str | None, simulate: Callable[[], Flood]) -> Flood:
 def _read(path: Path) -> Flood | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        rates = [values["flood_rate_per_s"], values["trace_rate_per_s"]]
+        rates = (values["flood_rate_per_s"], values["trace_rate_per_s"])
+        does_drain_dominate = values["does_drain_dominate"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     is_valid = all(rate is None or (isinstance(rate, float) and rate > 0) for rate in rates)
-    return Flood(*rates) if is_valid else None
+    is_valid &= isinstance(does_drain_dominate, bool)
+    return Flood(*rates, does_drain_dominate) if is_valid else None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from experiments.results.documents import shown_config
 from experiments.results.job_key import job_key
 from experiments.schema.job import JobConfig, read_job
 from sim.errors import ConfigError
+from traces.options import MAX_RATE, MIN_RATE
 
 ShowProgress = Callable[[int, str], AbstractContextManager[Progress | None]]
 
@@ -36,12 +37,15 @@ class OfferedLoad:
     Attributes:
         load: share of the flood throughput.
         flood_rate_per_s: flood throughput, requests per second.
+        does_drain_dominate: the flood is too short to have a steady part, so that its throughput
+            includes the drain and the load is in truth lower.
         offered_rate_per_s: load times flood throughput.
         rate_scale: factor that gives the trace this rate.
     """
 
     load: float
     flood_rate_per_s: float
+    does_drain_dominate: bool
     offered_rate_per_s: float
     rate_scale: float
 
@@ -69,11 +73,18 @@ def offered_load(
     if flood.flood_rate_per_s is None:
         raise ConfigError(f"trace.load={job.load:g}: not one request fits into this cluster")
     offered_per_s = job.load * flood.flood_rate_per_s
+    rate_scale = offered_per_s / flood.trace_rate_per_s
+    if not MIN_RATE <= rate_scale <= MAX_RATE:
+        raise ConfigError(
+            f"trace.load={job.load:g}: the rate of this trace would be scaled by {rate_scale:.3g}, "
+            f"must be >= {MIN_RATE:g} and <= {MAX_RATE:g}"
+        )
     return OfferedLoad(
         load=job.load,
         flood_rate_per_s=flood.flood_rate_per_s,
+        does_drain_dominate=flood.does_drain_dominate,
         offered_rate_per_s=offered_per_s,
-        rate_scale=offered_per_s / flood.trace_rate_per_s,
+        rate_scale=rate_scale,
     )
 
 

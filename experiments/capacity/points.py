@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.composing import CONFIG_MODULE, CONFIG_NAME, chosen_options, resolved
+from experiments.results.load import load_run
+from experiments.results.metrics_frame import offered_rates
 from experiments.sweep.pool import Pool
 from experiments.sweep.reuse import reuse_results
 from experiments.sweep.task import Outcome, Task
@@ -164,10 +166,6 @@ def _answer(tasks: Sequence[Task], faults: dict[int, Outcome]) -> Answer:
 
 
 def offered_rate_per_s(directory: Path) -> float | None:
-    """Requests / span of their arrivals in a job's requests.parquet; None if all came at once."""
-    from pyarrow import compute, parquet
-
-    arrival_s = parquet.read_table(directory / "requests.parquet", columns=["arrival_s"])[0]
-    ends: Any = compute.min_max(arrival_s).as_py()
-    span_s = float(ends["max"] - ends["min"])
-    return len(arrival_s) / span_s if span_s > 0 else None
+    """Arrivals / span of the arrivals of a job, as `flocksim-compare` counts; None if at once."""
+    rates = offered_rates(load_run(directory)).values()
+    return float(sum(rates)) / len(rates) if rates else None

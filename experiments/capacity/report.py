@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.capacity.criterion import Criterion
 from experiments.capacity.floods import FloodAnswer
 from experiments.capacity.rates import RateSearch
-from experiments.quantities import ABSENT, digits, percent
+from experiments.quantities import ABSENT, digits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,18 +14,21 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
-def rate_table(searches: Sequence[RateSearch]) -> "Table":
+def rate_table(searches: Sequence[RateSearch], criterion: Criterion) -> "Table":
     """One row per policy: the interval in which its capacity lies."""
     table = _table("policy", "capacity, requests/s", "rate_scale", "SLO met", "above it", "runs")
     for one in searches:
+        if one.fault:
+            table.add_row(one.policy.name, *[ABSENT] * 3, "cannot run", _num_runs(one))
+            continue
         low, high = one.point_at(one.search.low), one.point_at(one.search.high)
         table.add_row(
             one.policy.name,
             _interval(_rate(low), _rate(high), is_capped=one.search.high is not None),
             _interval(one.search.low, one.search.high, is_capped=one.search.high is not None),
-            percent(low["slo_attainment_ratio"]) if low else ABSENT,
-            _why(high) if high else "sustained at every rate",
-            str(sum(len(point["job_keys"]) for point in one.points)),
+            criterion.told(low["slo_attainment_ratio"]) if low else ABSENT,
+            _why(high, criterion) if high else "sustained at every rate",
+            _num_runs(one),
         )
     return table
 
@@ -69,6 +73,7 @@ def flood_document(settings: Mapping[str, Any], answers: Sequence[FloodAnswer]) 
             "flood_rate_per_s": one.mean_per_s,
             "half_width_95_per_s": one.half_width_per_s,
             "rates_per_s": one.rates_per_s,
+            "does_drain_dominate": one.does_drain_dominate,
             "num_runs": one.num_runs,
             "job_keys": one.job_keys,
             "error": one.fault or None,
@@ -88,6 +93,10 @@ def _table(*titles: str) -> "Table":
     return table
 
 
+def _num_runs(search: RateSearch) -> str:
+    return str(sum(len(point["job_keys"]) for point in search.points))
+
+
 def _interval(low: float | None, high: float | None, *, is_capped: bool) -> str:
     """What is known of a capacity: between two rates, below one, or above one."""
     if low is None:
@@ -103,7 +112,7 @@ def _rate(point: Mapping[str, Any] | None) -> float | None:
     return point["offered_rate_per_s"] if point else None
 
 
-def _why(point: Mapping[str, Any]) -> str:
+def _why(point: Mapping[str, Any], criterion: Criterion) -> str:
     if point["why_not"] == "SLO":
-        return f"SLO met by {percent(point['slo_attainment_ratio'])}"
+        return f"SLO met by {criterion.told(point['slo_attainment_ratio'])}"
     return str(point["why_not"])

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.capacity.criterion import Criterion
-from experiments.capacity.floods import measure_floods
+from experiments.capacity.floods import FloodAnswer, measure_floods
 from experiments.capacity.points import Bench, Policy
 from experiments.capacity.rates import RateSearch, search_rates
+from experiments.capacity.recording import refuse_seeds_of_a_recording
 from experiments.capacity.report import flood_document, flood_table, rate_document, rate_table
 from experiments.cli import EXIT_MISTAKE, EXIT_OK, complain
 from experiments.composing import compose_config
-from experiments.quantities import percent
 from experiments.results.atomic import make_writable, write_text
 from experiments.results.json_text import json_text
 from experiments.schema.checks import number, whole
@@ -88,7 +88,7 @@ def study_of(given: "argparse.Namespace") -> Study:
     attainment = given.attainment if given.attainment is not None else DEFAULT_ATTAINMENT
     number(above=0, high=1)("--attainment", attainment)
     tolerance = given.tolerance if given.tolerance is not None else DEFAULT_TOLERANCE
-    return Study(
+    study = Study(
         overrides=tuple(overrides),
         policies=policies,
         is_flood=given.flood,
@@ -101,6 +101,8 @@ def study_of(given: "argparse.Namespace") -> Study:
         start=job.trace_options.rate_scale,
         slo={"ttft_s": job.slo.ttft_s, "tpot_s": job.slo.tpot_s},
     )
+    refuse_seeds_of_a_recording(job, study.num_seeds)
+    return study
 
 
 def _first_job(overrides: Sequence[str], policies: Sequence[Policy]) -> JobConfig:
@@ -156,12 +158,15 @@ def run_study(study: Study) -> int:
                 bench, study.policies, study.criterion, study.start, study.tolerance, tell
             )
             faults = [(one.policy, one.fault) for one in searches if one.fault]
-            table, document = rate_table(searches), rate_document(_settings(study), searches)
+            table = rate_table(searches, study.criterion)
+            document = rate_document(_settings(study), searches)
     write_text(study.directory / FILE_NAME, json_text(document))
     _print_line(_title(study))
     make_console().print(table)
-    if not study.is_flood:
-        _print_notes(searches)
+    if study.is_flood:
+        _print_flood_notes(floods)
+    else:
+        _print_notes(searches, study.criterion)
     _print_line(f"results: {study.directory} ({FILE_NAME} has every point)")
     for policy, fault in faults:
         complain(f"{policy.name}: {fault}")
@@ -196,7 +201,16 @@ def _title(study: Study) -> str:
     return f"highest stable rate at which {share:.4g} of the requests meet {slo}{seeds}"
 
 
-def _print_notes(searches: Sequence[RateSearch]) -> None:
+def _print_flood_notes(floods: Sequence[FloodAnswer]) -> None:
+    names = [one.policy.name for one in floods if any(one.does_drain_dominate)]
+    if names:
+        _print_line(
+            f"note: {', '.join(names)}: drain dominates, too few requests finish while others "
+            "wait; the rate is finished requests / makespan, a longer trace gives a higher one"
+        )
+
+
+def _print_notes(searches: Sequence[RateSearch], criterion: Criterion) -> None:
     for one in searches:
         if one.fault:
             continue
@@ -204,7 +218,7 @@ def _print_notes(searches: Sequence[RateSearch]) -> None:
             _print_line(f"note: {one.policy.name}: the trace is too short to find the limit")
         elif one.search.low is None:
             lowest = one.point_at(one.search.high)
-            share = percent(lowest["slo_attainment_ratio"]) if lowest else "-"
+            share = criterion.percent(lowest["slo_attainment_ratio"]) if lowest else "-"
             _print_line(
                 f"note: {one.policy.name}: no rate is sustained; at the lowest one {share} of the "
                 "requests met the SLO"

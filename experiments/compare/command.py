@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK
+from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, run_interruptible
 from experiments.compare.options import CompareOptions, help_text, parse_options
 from sim.errors import FlocksimError
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     from experiments.streams import install_lenient_streams
 
     install_lenient_streams()
-    sys.exit(run_command(list(sys.argv[1:] if argv is None else argv)))
+    sys.exit(run_interruptible(run_command, argv, NAME))
 
 
 def run_command(arguments: list[str]) -> int:
@@ -45,8 +45,11 @@ def run_command(arguments: list[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         print(help_text())
         return EXIT_OK
+    from experiments.deferred_interrupt import undisguised_interrupts
+
     try:
-        _compare(parse_options(arguments))
+        with undisguised_interrupts():
+            _compare(parse_options(arguments))
     except FlocksimError as error:
         return _complain(str(error))
     except OSError as error:
@@ -69,6 +72,7 @@ def _compare(options: CompareOptions) -> None:
     from experiments.summary import make_console
 
     _check_places(options)
+    _check_measured(options.measured)
     with _status("reading"):
         runs, copies = without_copies(load_runs(options.directories))
     with _status(f"comparing {len(runs)} jobs"):
@@ -96,6 +100,14 @@ def _check_places(options: CompareOptions) -> None:
             make_writable(path.parent, [path.name])
     if options.figures is not None:
         make_writable(options.figures)
+
+
+def _check_measured(files: Sequence[Path]) -> None:
+    """Refuse a bad file before anything is computed."""
+    if files:
+        from experiments.figures.measured import measured_runs
+
+        measured_runs(files)
 
 
 def _written(

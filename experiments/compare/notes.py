@@ -77,10 +77,7 @@ def _averaging(blocks: Sequence[Block], table: "pd.DataFrame") -> list[str]:
     samples = _samples(blocks)
     most = max(sample.num_values for sample in samples)
     if most == 1:
-        return [
-            "one run per policy and setting: no intervals, no verdicts; "
-            "repeat with seed=0,1,2,3,4 or replications=5"
-        ]
+        return [_single(samples)]
     level, method = float(table["level"].iloc[0]), _first(table["interval"]) or "t"
     sign = "± is half of" if method == "t" else "below a mean stands"
     over = _listed(
@@ -95,6 +92,19 @@ def _averaging(blocks: Sequence[Block], table: "pd.DataFrame") -> list[str]:
     if method != "t" and most < _FEW:
         notes.append(f"a bootstrap over fewer than {_FEW} runs gives intervals that are too narrow")
     return notes
+
+
+def _single(samples: Sequence[Sample]) -> str:
+    """Single observations, and how to get more: not by seeds where these change nothing."""
+    if any(sample.is_repeated for sample in samples):
+        return (
+            "one observation per policy and setting: no intervals, no verdicts; repeat with "
+            "replications=5"
+        )
+    return (
+        "one run per policy and setting: no intervals, no verdicts; "
+        "repeat with seed=0,1,2,3,4 or replications=5"
+    )
 
 
 def _listed(name: str, values: Iterable[Any]) -> str:

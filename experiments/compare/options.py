@@ -67,13 +67,13 @@ def parse_options(arguments: Sequence[str]) -> CompareOptions:
         SystemExit: the help text was asked for and printed.
     """
     given = _parser().parse_args(arguments)
-    formats = tuple(_split(given.format))
-    for name in formats:
+    formats = tuple(_split("png" if given.format is None else given.format))
+    for name in formats or [given.format]:
         if name not in FORMATS:
             raise ConfigError(f"--format {name}: must be one of {', '.join(FORMATS)}")
     if given.measured and given.figures is None and given.html is None:
         raise ConfigError("--measured is drawn into figures: add --figures DIR or --html FILE")
-    if given.format != "png" and given.figures is None:
+    if given.format is not None and given.figures is None:
         raise ConfigError("--format is that of figures: add --figures DIR")
     check_level(given.level)
     return CompareOptions(
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")
     add("--html", metavar="FILE", type=Path, help="write one page with tables and figures")
     add("--figures", metavar="DIR", type=Path, help="write every figure the runs allow")
-    add("--format", metavar="NAMES", default="png", help="of figures: png, svg, pdf")
+    add("--format", metavar="NAMES", help="of figures: png, svg, pdf (default: png)")
     add(
         "--measured",
         metavar="FILE",

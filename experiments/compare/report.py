@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from experiments.compare.titles import DEFAULT_METRICS, shown, shown_difference, title_of
 from experiments.quantities import ABSENT, digits
 from experiments.stats.blocks import Block, Sample
@@ -129,8 +131,16 @@ def has_one_policy_each(blocks: Sequence[Block]) -> bool:
     return all(len(block.samples) == 1 for block in blocks)
 
 
-def offered_rate(block: Block) -> str:
-    """Requests per second that arrived; a range where policies shaped the arrivals."""
+def load_text(block: Block) -> str:
+    """Users of a closed loop, or requests per second that arrived; a range where policies differ.
+
+    Policies shape the arrivals of requests that wait for others to end.
+    """
+    users = np.concatenate([sample.users for sample in block.samples.values()])
+    if np.isfinite(users).any():
+        fewest, most = np.nanmin(users), np.nanmax(users)
+        count = f"{most:,.0f}" if fewest == most else f"{fewest:,.0f} to {most:,.0f}"
+        return f"{count} user{'' if most == 1 else 's'}"
     rates = [float(sample.offered_rates_per_s.mean()) for sample in block.samples.values()]
     known = [rate for rate in rates if rate == rate]
     if not known:
@@ -163,7 +173,7 @@ def _baseline_first(block: Block, baseline: str) -> list[tuple[str, Sample]]:
 
 
 def _titled(block: Block) -> str:
-    return "; ".join(part for part in (block.title, offered_rate(block)) if part)
+    return "; ".join(part for part in (block.title, load_text(block)) if part)
 
 
 def _row(name: str, policy: str, sample: Sample, metrics: Sequence[str], figures: Figures) -> Row:

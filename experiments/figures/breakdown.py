@@ -13,7 +13,7 @@ from experiments.figures.errors import FigureError
 from experiments.figures.looks import Look
 from experiments.figures.study import Study
 from experiments.figures.style import PAGE_IN, legend_below, new_figure
-from experiments.figures.units import brief
+from experiments.figures.units import load_text
 from experiments.results.load import Run
 
 TERMS = {
@@ -44,8 +44,8 @@ def data(study: Study, *, rate: float | None = None) -> pd.DataFrame:
             default one of the figure cdf if these are more than MAX_BARS bars.
 
     Returns:
-        `series`, `setting`, `offered_rate_per_s`, `term` (those that some run has), `seconds`
-        (summed over instances), `share_ratio`.
+        `series`, `setting`, `offered_rate_per_s`, `users`, `term` (those that some run has),
+        `seconds` (summed over instances), `share_ratio`.
     """
     settings = study.settings
     if rate is not None or len(settings) * len(study.series) > MAX_BARS:
@@ -63,6 +63,7 @@ def data(study: Study, *, rate: float | None = None) -> pd.DataFrame:
                     "series": series,
                     "setting": setting,
                     "offered_rate_per_s": study.offered_rate(setting),
+                    "users": study.users(setting),
                     "term": term,
                     "seconds": seconds,
                     "share_ratio": seconds / whole if whole > 0 else np.nan,
@@ -147,14 +148,14 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
 def _rows(
     data: pd.DataFrame, looks: Mapping[str, Look]
 ) -> list[tuple[str, tuple[str, int] | None]]:
-    """Labels from top to bottom with the bar of each; a rate is a label without a bar."""
-    rates = data.drop_duplicates("setting").set_index("setting")["offered_rate_per_s"]
+    """Labels from top to bottom with the bar of each; a load is a label without a bar."""
+    loads = data.drop_duplicates("setting")[["setting", "offered_rate_per_s", "users"]]
     present = set(zip(data["series"], data["setting"], strict=True))
     rows: list[tuple[str, tuple[str, int] | None]] = []
-    for setting, rate in rates.items():
-        if np.isfinite(rate):
-            rows.append((f"{brief(float(rate))} requests/s", None))
-        number = int(str(setting))
+    for number, rate_per_s, users in loads.itertuples(index=False):
+        label = load_text(rate_per_s, users)
+        if label:
+            rows.append((label, None))
         rows += [(name, (name, number)) for name in looks if (name, number) in present]
     return rows
 

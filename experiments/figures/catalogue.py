@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.figures import NAMES
+from experiments.figures.enough_points import check_points
 from experiments.figures.errors import FigureError
 from experiments.figures.looks import Look
 from experiments.figures.study import Study, study_of
@@ -17,6 +18,9 @@ from experiments.results.load import Run
 
 POLICY_KEYS = "policy_keys"
 """Option of every figure: see `study_of`."""
+
+LISTS = (POLICY_KEYS, "quantities", "statistics", "metrics")
+"""Options of several names; one alone need not stand in a list."""
 
 
 class FigureModule(Protocol):
@@ -55,6 +59,7 @@ def figure_data(name: str, runs: Sequence[Run], options: Mapping[str, Any]) -> p
 def draw_figure(name: str, runs: Sequence[Run], options: Mapping[str, Any]) -> Figure:
     """Picture of a figure."""
     module, study, options = _prepared(name, runs, options)
+    check_points(name, study, has_measured=options.get("measured") is not None)
     return picture_of(module, data_of(module, study, options), study)
 
 
@@ -63,9 +68,13 @@ def _prepared(
 ) -> tuple[FigureModule, Study, dict[str, Any]]:
     """Module, study, and the options that are the figure's own."""
     module = module_of(name)
-    own = {key: value for key, value in options.items() if key != POLICY_KEYS}
+    given = {
+        key: (value,) if key in LISTS and isinstance(value, str) else value
+        for key, value in options.items()
+    }
+    own = {key: value for key, value in given.items() if key != POLICY_KEYS}
     _check_options(name, module, own)
-    return module, study_of(runs, options.get(POLICY_KEYS, ())), own
+    return module, study_of(runs, given.get(POLICY_KEYS, ())), own
 
 
 def data_of(module: FigureModule, study: Study, options: Mapping[str, Any]) -> pd.DataFrame:

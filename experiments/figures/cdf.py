@@ -25,7 +25,13 @@ QUANTILES: FloatArray = np.unique(
 ).round(3)
 """Points of a curve, whatever the number of requests; denser in the tail."""
 
-SHARE_TICKS = (0, 25, 50, 75, 90, 99)
+SHARE_TICKS = (0, 25, 50, 75, 90, 99, 100)
+
+TAIL_WEIGHT, TAIL_END = 0.25, 100.1
+"""The axis of shares is linear plus a logarithm of what is missing, so that the part above 99 %
+takes a seventh of the height."""
+
+_SHARES: FloatArray = np.linspace(0.0, 100.0, 4001)
 
 
 def data(
@@ -160,6 +166,19 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     return figure
 
 
+def _height(share: FloatArray) -> FloatArray:
+    """Height of a share in percent on its axis."""
+    known = np.clip(share, 0.0, 100.0)
+    height: FloatArray = known / 100 - TAIL_WEIGHT * np.log10(1 - known / TAIL_END)
+    return height
+
+
+def _share(height: FloatArray) -> FloatArray:
+    """Share in percent at a height: the inverse of `_height`."""
+    share: FloatArray = np.interp(height, _height(_SHARES), _SHARES)
+    return share
+
+
 def _draw_panel(axes: Axes, panel: pd.DataFrame, quantity: str, looks: Mapping[str, Look]) -> None:
     metric = f"{quantity}_s"
     unit = unit_of(metric, panel.loc[panel["quantile"] == 0.9, "value_s"])
@@ -181,7 +200,8 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, quantity: str, looks: Mapping[s
             zorder=3 if is_measured else 2,
         )
     axes.set_xlabel(f"{title_of(metric)} ({unit.name})")
-    axes.set_ylim(0, 100.5)
+    axes.set_yscale("function", functions=(_height, _share))
+    axes.set_ylim(0, 100)
     axes.set_yticks(SHARE_TICKS)
     if smallest > 0:
         log_axis(axes, "x")

@@ -13,13 +13,13 @@ from experiments.figures.looks import Look
 from experiments.figures.points import absent_metrics
 from experiments.figures.study import Study
 from experiments.figures.style import GREY, PAGE_IN, entry, head, legend_below, new_figure
-from experiments.figures.units import brief, title_of
+from experiments.figures.units import load_text, title_of
 from experiments.stats.comparison import comparison
 from experiments.stats.directions import direction_of
 from sim.errors import ConfigError
 
 METRICS = ("ttft_p99_s", "tpot_p99_s", "e2e_mean_s", "goodput_per_s")
-ROW_IN = 0.15
+BASE_IN, ROW_IN = 1.05, 0.15
 MAX_ROWS = 60
 MAX_BAR_RATIO = 4.0
 
@@ -43,8 +43,9 @@ def data(
             default one of the figure cdf if these are more than MAX_ROWS rows.
 
     Returns:
-        `metric`, `baseline`, `series`, `setting`, `offered_rate_per_s`, `relative_difference`,
-        `low`, `high` (likewise relative; NaN for a single run), `method`, `verdict`.
+        `metric`, `baseline`, `series`, `setting`, `offered_rate_per_s`, `users`,
+        `relative_difference`, `low`, `high` (likewise relative; NaN for a single run), `method`,
+        `verdict`.
     """
     absent = absent_metrics(study, metrics)
     shown = [name for name in metrics if name not in absent]
@@ -84,6 +85,7 @@ def _shaped(table: pd.DataFrame, study: Study, notes: list[str]) -> pd.DataFrame
             "series": series,
             "setting": table["setting"].astype(int),
             "offered_rate_per_s": table["setting"].map(study.offered_rate),
+            "users": table["setting"].map(study.users),
             "relative_difference": table["relative_difference"],
             "low": table["difference_low"] * per_unit,
             "high": table["difference_high"] * per_unit,
@@ -109,13 +111,14 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
             (setting, None),
             *((setting, name) for name in sorted(inside, key=order.__getitem__)),
         ]
-    figure = new_figure(PAGE_IN, 0.85 + ROW_IN * len(rows))
+    figure = new_figure(PAGE_IN, BASE_IN + ROW_IN * len(rows))
     grid = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
-    rates = data.drop_duplicates("setting").set_index("setting")["offered_rate_per_s"]
+    loads = data.drop_duplicates("setting").set_index("setting")[["offered_rate_per_s", "users"]]
     for axes, metric in zip(grid, metrics, strict=True):
         _draw_panel(axes, data[data["metric"] == metric], metric, rows, looks)
     labels = [
-        name if name is not None else _rate_label(float(rates[setting])) for setting, name in rows
+        name if name is not None else load_text(*loads.loc[setting]) or "all requests"
+        for setting, name in rows
     ]
     grid[0].set_yticks(range(len(rows)), labels)
     for tick, (_, name) in zip(grid[0].get_yticklabels(), rows, strict=True):
@@ -124,10 +127,6 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     head(figure, f"Difference to {data['baseline'].iloc[0]}, paired where loads are equal")
     legend_below(figure, _entries(data))
     return figure
-
-
-def _rate_label(rate: float) -> str:
-    return f"{brief(rate)} requests/s" if np.isfinite(rate) else "all requests"
 
 
 def _draw_panel(
@@ -157,14 +156,15 @@ def _draw_panel(
     axes.set_xlabel("Difference (%)")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
-    reach = 1.08 * _reach(percents)
+    reach = _reach(percents)
     axes.set_xlim(-reach, reach)
 
 
 def _reach(percents: "np.typing.NDArray[np.float64]") -> float:
     """Half of the axis: wide intervals (two seeds suffice for those) run out of the panel."""
     ends, middles = float(np.nanmax(np.abs(percents))), float(np.abs(percents[:, 1]).max())
-    return min(ends, max(MAX_BAR_RATIO * middles, 10.0)) or 1.0
+    bars = min(ends, max(MAX_BAR_RATIO * middles, 10.0))
+    return max(1.08 * bars, 1.25 * middles) or 1.0
 
 
 def _entries(data: pd.DataFrame) -> list[Artist]:

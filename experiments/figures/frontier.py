@@ -35,9 +35,10 @@ def data(
 
     Returns:
         `kind` (simulated or measured), `metric`, `series`, `setting`, `offered_rate_per_s`,
-        `output_tokens_per_s` with `..._low` and `..._high`, `value`, `low`, `high` (seconds),
-        `num_runs`, `regime`.
+        `users`, `output_tokens_per_s` with `..._low` and `..._high`, `value`, `low`, `high`
+        (seconds), `num_runs`, `regime`.
     """
+    study, notes = study.over_load()
     metrics = [f"{name}_{statistic}_s" for name in quantities]
     absent = absent_metrics(study, [*metrics, THROUGHPUT])
     shown = [name for name in metrics if name not in absent]
@@ -53,7 +54,8 @@ def data(
             "metric": name,
             "series": MEASURED,
             "setting": -1,
-            "offered_rate_per_s": run.offered_rate_per_s,
+            "offered_rate_per_s": run.offered_rate_per_s if run.users is None else None,
+            "users": run.users,
             "value": run.metrics[name],
             "num_runs": 1,
             THROUGHPUT: run.metrics[THROUGHPUT],
@@ -67,7 +69,7 @@ def data(
         for column in table.columns:
             added[column] = added[column].astype(table[column].dtype)
         table = pd.concat([table, added], ignore_index=True)
-    table.attrs = {"notes": [f"no run has a value of {name}" for name in absent]}
+    table.attrs = {"notes": [*notes, *(f"no run has a value of {name}" for name in absent)]}
     return table
 
 

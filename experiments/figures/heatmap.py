@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from experiments.figures.errors import FigureError
 from experiments.figures.looks import Look
-from experiments.figures.points import absent_metrics, points_of
+from experiments.figures.points import absent_metrics, load_axis, points_of
 from experiments.figures.study import SHAKY, Study
 from experiments.figures.style import GREY, LOG_FROM_RATIO, entry, legend_below, new_figure
 from experiments.figures.units import brief, title_of, unit_of
@@ -30,19 +30,22 @@ def data(study: Study, *, metric: str = "ttft_p99_s") -> pd.DataFrame:
         metric: any metric of result.json.
 
     Returns:
-        `metric`, `series`, `setting`, `offered_rate_per_s` (mean over the series), `value`,
-        `num_runs`, `regime`.
+        `metric`, `series`, `setting`, `offered_rate_per_s` (mean over the series), `users`,
+        `value`, `num_runs`, `regime`.
     """
+    study, notes = study.over_load()
     cells = points_of(study, [metric])
     if absent_metrics(study, [metric]):
         raise FigureError(f"no run has a value of {metric}")
     cells["offered_rate_per_s"] = cells["setting"].map(study.offered_rate)
-    columns = ["metric", "series", "setting", "offered_rate_per_s", "value", "num_runs", "regime"]
-    return cells[columns]
+    loads = ["offered_rate_per_s", "users"]
+    cells = cells[["metric", "series", "setting", *loads, "value", "num_runs", "regime"]]
+    cells.attrs = {"notes": notes}
+    return cells
 
 
 def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
-    """Rows are policies, columns rates; a triangle marks a regime that is not steady."""
+    """Rows are policies, columns rates (or users); a triangle marks a regime that is not steady."""
     series = [name for name in looks if name in set(data["series"])]
     settings = sorted(set(data["setting"]))
     grid = data.pivot(index="series", columns="setting", values="value").loc[series, settings]
@@ -55,10 +58,11 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     axes = figure.subplots()
     norm = _norm(values)
     image = axes.imshow(np.ma.masked_invalid(values), cmap=SHADES, norm=norm, aspect="auto")
-    rates = data.drop_duplicates("setting").set_index("setting")["offered_rate_per_s"]
-    axes.set_xticks(range(len(settings)), [brief(float(rates[one])) for one in settings])
+    x, x_title = load_axis(data)
+    loads = data.drop_duplicates("setting").set_index("setting")[x]
+    axes.set_xticks(range(len(settings)), [brief(float(loads[one])) for one in settings])
     axes.set_yticks(range(len(series)), series)
-    axes.set_xlabel("Offered rate (requests/s)")
+    axes.set_xlabel(x_title)
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

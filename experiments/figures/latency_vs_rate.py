@@ -11,7 +11,7 @@ from experiments.figures.errors import FigureError
 from experiments.figures.lines import draw_lines, draw_measured, line_entries
 from experiments.figures.looks import MEASURED, Look
 from experiments.figures.measured import MeasuredFiles, measured_runs
-from experiments.figures.points import COLUMNS, absent_metrics, points_of
+from experiments.figures.points import COLUMNS, absent_metrics, load_axis, points_of
 from experiments.figures.study import Study
 from experiments.figures.style import (
     GREY,
@@ -44,29 +44,41 @@ def data(
 
     Returns:
         `kind` (simulated, measured or slo), `metric`, `series`, `setting`, `offered_rate_per_s`,
-        `value`, `low`, `high`, `num_runs`, `regime`.
+        `users`, `value`, `low`, `high`, `num_runs`, `regime`.
     """
+    study, notes = study.over_load()
     metrics = [f"{name}_{statistic}_s" for statistic in statistics for name in quantities]
     absent = absent_metrics(study, metrics)
     shown = [name for name in metrics if name not in absent]
     if not shown:
         raise FigureError(f"no run has any of {', '.join(metrics)}")
     points = points_of(study, shown)
-    rows = [*_measured_rows(measured, shown), *_slo_rows(study, points)]
+    stars, more = _measured_rows(measured, shown, study.is_closed)
+    rows = [*stars, *_slo_rows(study, points)]
     parts = [points, pd.DataFrame(rows, columns=list(COLUMNS))] if rows else [points]
     table = pd.concat(parts, ignore_index=True)
-    table.attrs = {"notes": [f"no run has a value of {name}" for name in absent]}
+    table.attrs = {"notes": [*notes, *(f"no run has a value of {name}" for name in absent), *more]}
     return table
 
 
-def _measured_rows(measured: MeasuredFiles | None, metrics: Sequence[str]) -> list[list[object]]:
-    head, none = ("measured", MEASURED, -1), np.nan
-    return [
-        [head[0], name, *head[1:], run.offered_rate_per_s, run.metrics[name], none, none, 1, None]
-        for run in measured_runs(measured)
-        for name in metrics
-        if name in run.metrics
-    ]
+def _measured_rows(
+    measured: MeasuredFiles | None, metrics: Sequence[str], is_closed: bool
+) -> tuple[list[list[object]], list[str]]:
+    """Measured points, and a note on the runs that have no place over users."""
+    none = np.nan
+    runs = measured_runs(measured)
+    placed = [run for run in runs if not is_closed or run.users is not None]
+    rows: list[list[object]] = []
+    for run in placed:
+        load = (none, run.users) if is_closed else (run.offered_rate_per_s, none)
+        rows += [
+            ["measured", name, MEASURED, -1, *load, run.metrics[name], none, none, 1, None]
+            for name in metrics
+            if name in run.metrics
+        ]
+    left_out = len(runs) - len(placed)
+    why = "measured runs without max_concurrency are not drawn over users"
+    return rows, [f"{left_out} {why}"] if left_out else []
 
 
 def _slo_rows(study: Study, points: pd.DataFrame) -> list[list[object]]:
@@ -80,7 +92,7 @@ def _slo_rows(study: Study, points: pd.DataFrame) -> list[list[object]]:
             continue
         if panel["value"].min() / 1.5 <= limit <= panel["value"].max() * 1.5:
             none = np.nan
-            rows.append(["slo", metric, "SLO", -1, none, limit, none, none, 0, None])
+            rows.append(["slo", metric, "SLO", -1, none, none, limit, none, none, 0, None])
     return rows
 
 
@@ -92,10 +104,11 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     rows = -(-len(metrics) // columns)
     figure = new_figure(width_of(columns), rows * PANEL_IN + 0.1)
     grid = figure.subplots(rows, columns, squeeze=False)
+    x, x_title = load_axis(data)
     for k, metric in enumerate(metrics):
         axes = grid[k // columns, k % columns]
-        _draw_panel(axes, data[data["metric"] == metric], metric, looks)
-        rate_axis(axes)
+        _draw_panel(axes, data[data["metric"] == metric], metric, looks, x)
+        rate_axis(axes, x_title)
         if k + columns < len(metrics):
             axes.set_xlabel("")
     for axes in grid.flat[len(metrics) :]:
@@ -107,9 +120,11 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, panel: pd.DataFrame, metric: str, looks: Mapping[str, Look]) -> None:
+def _draw_panel(
+    axes: Axes, panel: pd.DataFrame, metric: str, looks: Mapping[str, Look], x: str
+) -> None:
     unit = unit_of(metric, panel["value"])
-    x, y = "offered_rate_per_s", "value"
+    y = "value"
     draw_lines(axes, panel, looks, x, y, (1.0, unit.factor), is_aside=True)
     draw_measured(axes, panel, x, y, (1.0, unit.factor))
     for limit in panel.loc[panel["kind"] == "slo", y]:

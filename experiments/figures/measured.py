@@ -37,6 +37,8 @@ class Measured:
     Attributes:
         name: the file.
         offered_rate_per_s: the rate asked for, or what was served where that was unlimited.
+        users: the limit of requests at a time (`max_concurrency`) where the rate was unlimited;
+            None without one.
         metrics: by our names and in our units, those that the file has.
         samples: values of `ttft`, `tpot`, `itl` and `e2e` in seconds, those that the file has.
     """
@@ -45,6 +47,7 @@ class Measured:
     offered_rate_per_s: float
     metrics: dict[str, float]
     samples: dict[str, FloatArray] = field(default_factory=dict)
+    users: int | None = None
 
 
 def measured_runs(files: MeasuredFiles | None) -> list[Measured]:
@@ -109,7 +112,10 @@ def _run(document: dict[str, Any], path: Path) -> Measured:
     rate = document.get("request_rate")
     is_limited = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < np.inf
     offered = float(rate) if is_limited and rate else metrics["request_rate_per_s"]
-    return Measured(path.name, offered, metrics, _samples(document, path))
+    limit = document.get("max_concurrency")
+    is_closed = isinstance(limit, int) and not isinstance(limit, bool) and not is_limited
+    users = limit if is_closed else None
+    return Measured(path.name, offered, metrics, _samples(document, path), users)
 
 
 def _number(document: dict[str, Any], name: str, path: Path) -> float:

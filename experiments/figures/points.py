@@ -18,6 +18,7 @@ COLUMNS = (
     "series",
     "setting",
     "offered_rate_per_s",
+    "users",
     "value",
     "low",
     "high",
@@ -25,6 +26,8 @@ COLUMNS = (
     "regime",
 )
 """Of a table of points; `value`, `low` and `high` in the unit of the metric's suffix."""
+
+RATE_TITLE, USERS_TITLE = "Offered rate (requests/s)", "Users"
 
 
 def points_of(study: Study, metrics: Iterable[str]) -> "pd.DataFrame":
@@ -55,10 +58,10 @@ def points_of(study: Study, metrics: Iterable[str]) -> "pd.DataFrame":
     for metric in names:
         for (series, setting, rows), sample in zip(points, samples, strict=True):
             interval = mean_interval(sample[metric].to_numpy())
-            rate = float(rows["offered_rate_per_s"].mean())
+            load = (float(rows["offered_rate_per_s"].mean()), float(rows["users"].mean()))
             bounds = (interval.mean, interval.low, interval.high, interval.num_values)
             regime = worst(rows["regime"].tolist())
-            found.append(("simulated", metric, series, setting, rate, *bounds, regime))
+            found.append(("simulated", metric, series, setting, *load, *bounds, regime))
     return pd.DataFrame(found, columns=list(COLUMNS))
 
 
@@ -75,3 +78,10 @@ def absent_metrics(study: Study, metrics: Iterable[str]) -> list[str]:
     """Those of the metrics that no run has a value of."""
     known = study.attrs["metrics"]
     return [name for name in metrics if name not in known or study.rows[name].isna().all()]
+
+
+def load_axis(points: "pd.DataFrame") -> tuple[str, str]:
+    """Column of the load of points, and its title: users in a closed loop, else a rate."""
+    if points["users"].notna().any():
+        return "users", USERS_TITLE
+    return "offered_rate_per_s", RATE_TITLE

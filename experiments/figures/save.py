@@ -10,15 +10,13 @@ from matplotlib.figure import Figure
 
 from experiments.figures import FORMATS, NAMES
 from experiments.figures.catalogue import data_of, module_of, options_of, picture_of
+from experiments.figures.enough_points import check_points
 from experiments.figures.errors import FigureError
 from experiments.figures.measured import measured_runs
 from experiments.figures.study import Study, study_of
 from experiments.figures.style import DPI, styled
 from experiments.results.atomic import make_writable, write_atomically
 from experiments.results.load import Run
-
-NEED_RATES = ("latency_vs_rate", "goodput_vs_rate", "heatmap")
-"""Figures that say little of a single rate."""
 
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -85,22 +83,7 @@ def _picture(name: str, study: Study, options: Mapping[str, Any]) -> tuple[Figur
     module = module_of(name)
     given = {key: value for key, value in options.items() if value is not None}
     given = {key: value for key, value in given.items() if key in options_of(module)}
-    if name in NEED_RATES:
-        _check_rates(study, has_measured="measured" in given)
+    check_points(name, study, has_measured="measured" in given)
     data = data_of(module, study, given)
     notes = [note for note in data.attrs["notes"] if note not in study.notes]
     return picture_of(module, data, study), notes
-
-
-def _check_rates(study: Study, has_measured: bool) -> None:
-    """Refuse figures over the rate where there is none, or one and nothing to set against it.
-
-    Raises:
-        FigureError: there is.
-    """
-    if study.rows["offered_rate_per_s"].isna().all():
-        raise FigureError(
-            "no offered rate: it takes requests.parquet with arrivals at several times"
-        )
-    if len(study.settings) == 1 and not has_measured:
-        raise FigureError("all runs have the same offered rate")

@@ -13,9 +13,9 @@ import numpy as np
 
 from experiments.figures.errors import FigureError
 from experiments.figures.looks import LINES, Look, looks_of
-from experiments.figures.units import brief
+from experiments.figures.units import load_text
 from experiments.results.load import Run, without_copies
-from experiments.results.metrics_frame import metrics_frame
+from experiments.results.metrics_frame import CLOSED_LOOP, metrics_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,7 @@ LOAD_KEYS = (
     "trace.rate_per_s",
     "trace.rate_scale",
     "trace.copies",
+    "trace.concurrency",
     "trace.replay_concurrency",
     "trace.arrivals.concurrency",
 )
@@ -44,8 +45,9 @@ class Study:
     Attributes:
         runs: the jobs, in the given order.
         rows: one per (run, replication): the columns of `metrics_frame` and `index` (into `runs`),
-            `variant` (text, empty where there is one), `series`, `setting` (an integer by rising
-            offered rate).
+            `variant` (text, empty where there is one), `series`, `is_closed` (a fixed number of
+            users sends the requests), `setting` (an integer by rising offered rate, then by rising
+            number of users).
         attrs: of the metrics frame: lists of its columns. Not with the rows, since pandas copies
             them in every operation.
         looks: of every series.
@@ -65,18 +67,42 @@ class Study:
 
     @cached_property
     def settings(self) -> list[int]:
-        """All settings, by rising offered rate."""
+        """All settings, by rising offered rate, then by rising number of users."""
         return sorted(set(self.rows["setting"]))
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether a fixed number of users sends the requests in all runs: no rate is offered."""
+        return bool(self.rows["is_closed"].all())
+
+    def over_load(self) -> tuple["Study", list[str]]:
+        """The runs that a figure over the load can show, and notes on those left out.
+
+        Without those of a closed loop where others offer a rate: they have none.
+        """
+        is_closed = self.rows["is_closed"]
+        if self.is_closed or not is_closed.any():
+            return self, []
+        names = ", ".join(dict.fromkeys(self.rows.loc[is_closed, "series"]))
+        number = self.rows.loc[is_closed, "index"].nunique()
+        note = f"{number} runs with a fixed number of users offer no rate: not drawn ({names})"
+        return replace(self, rows=self.rows[~is_closed]), [note]
 
     def offered_rate(self, setting: int) -> float:
         """Mean offered rate of a setting, requests/s; NaN where it is not known."""
         rates = self.rows.loc[self.rows["setting"] == setting, "offered_rate_per_s"]
         return float(rates.mean())
 
+    def users(self, setting: int) -> float:
+        """Number of users in a closed loop; NaN where a setting is none."""
+        return float(self.rows.loc[self.rows["setting"] == setting, "users"].mean())
+
     def title_of(self, setting: int) -> str:
         """Which load a setting is, for the head of a figure."""
-        rate = self.offered_rate(setting)
-        return "" if np.isnan(rate) else f"At {brief(rate)} requests/s offered"
+        text = load_text(self.offered_rate(setting), self.users(setting))
+        if not text:
+            return ""
+        return f"At {text}" if np.isfinite(self.users(setting)) else f"At {text} offered"
 
     def regime(self, series: str, setting: int | None = None) -> str | None:
         """Worst regime of a series, in one setting or in all."""
@@ -91,18 +117,23 @@ class Study:
         return [self.runs[index] for index in dict.fromkeys(rows["index"])]
 
     def pick(self, rate: float | None) -> int:
-        """The setting whose offered rate is nearest to `rate`.
+        """The setting whose offered rate (in a closed loop: number of users) is nearest to `rate`.
 
         None picks the highest at which no run is backlogged or overloaded, or the lowest of all.
+        Where runs with and without a closed loop are mixed, it is one without.
         """
+        open_ones = set(self.rows.loc[~self.rows["is_closed"], "setting"])
+        settings = [one for one in self.settings if one in open_ones] or self.settings
+        level = self.users if self.is_closed else self.offered_rate
         if rate is not None:
-            return min(self.settings, key=lambda one: abs(self.offered_rate(one) - rate))
+            aim = rate
+            return min(settings, key=lambda one: np.nan_to_num(abs(level(one) - aim), nan=np.inf))
         steady = [
             setting
-            for setting in self.settings
+            for setting in settings
             if not any(self.regime(series, setting) in SHAKY for series in self.series)
         ]
-        return steady[-1] if steady else self.settings[0]
+        return steady[-1] if steady else settings[0]
 
 
 def worst(regimes: Sequence[str | None]) -> str | None:
@@ -139,6 +170,7 @@ def study_of(runs: Sequence[Run], policy_keys: Sequence[str] = ()) -> Study:
         f"{policy}, {variant}" if variant else policy
         for policy, variant in zip(rows["policy"], variants, strict=True)
     ]
+    rows["is_closed"] = rows["users"].notna() | (rows["regime"] == CLOSED_LOOP)
     rows["setting"] = _settings(rows, [key for key in keys if key in LOAD_KEYS])
     return Study(done, rows, attrs, _looks(rows, variants), notes)
 
@@ -165,13 +197,16 @@ def _text(value: object) -> str:
 
 
 def _settings(rows: "pd.DataFrame", keys: list[str]) -> list[int]:
-    """Numbers of the loads, by rising offered rate, one per row."""
-    loads = list(zip(*(rows[key].astype(str) for key in keys), strict=True)) or [()] * len(rows)
-    rates = {
-        load: rows.loc[[one == load for one in loads], "offered_rate_per_s"].mean()
-        for load in dict.fromkeys(loads)
-    }
-    order = sorted(rates, key=lambda load: (float(np.nan_to_num(rates[load], nan=np.inf)), load))
+    """Numbers of the loads, by rising offered rate, then by rising users, one per row."""
+    columns = ["is_closed", "users", *keys]
+    loads = list(zip(*(rows[key].astype(str) for key in columns), strict=True))
+    levels: dict[tuple[str, ...], tuple[bool, float]] = {}
+    for load in dict.fromkeys(loads):
+        same = rows.loc[[one == load for one in loads]]
+        is_closed = bool(same["is_closed"].iloc[0])
+        level = float(same["users" if is_closed else "offered_rate_per_s"].mean())
+        levels[load] = is_closed, float(np.nan_to_num(level, nan=np.inf))
+    order = sorted(levels, key=lambda load: (levels[load], load))
     return [order.index(load) for load in loads]
 
 

@@ -162,9 +162,11 @@ def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def rate_axis(axes: Axes, label: str = "Offered rate (requests/s)") -> None:
-    """An abscissa from 0, with room for markers at its end."""
+def rate_axis(axes: Axes, label: str) -> None:
+    """An abscissa from 0, with room for markers at its end; without a unit it counts something."""
     axes.set_xlabel(label)
+    if "(" not in label:
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.set_xlim(0, axes.get_xlim()[1] * 1.02)
 
 

@@ -23,6 +23,8 @@ PANELS = {
 """Batch size: mean over instances, 0 while one is idle. Queue: of the whole cluster."""
 
 PANEL_IN, STRIP_IN = 0.85, 0.13
+MAX_NAMED = 8
+"""Instances up to which each has its number beside the strip."""
 
 
 def data(
@@ -93,7 +95,9 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     loads = data[data["panel"] == "instance_requests"]
     _draw_strips(figure, {name: axes_of[name] for name in present}, loads)
     axes_of[present[-1]].set_xlabel("Time (s)")
-    axes_of[present[-1]].set_xlim(float(data["start_s"].min()), float(data["end_s"].max()))
+    first_s, last_s = float(data["start_s"].min()), float(data["end_s"].max())
+    # From 0, unless the run begins so late that most of the axis would be empty.
+    axes_of[present[-1]].set_xlim(0.0 if 0 <= first_s < last_s / 2 else first_s, last_s)
     head(figure, data.attrs.get("head", ""))
     regimes = dict(zip(data["series"], data["regime"], strict=True))
     legend_below(
@@ -150,7 +154,7 @@ def _draw_strips(figure: Figure, axes_of: Mapping[str, Axes], loads: pd.DataFram
         axes.grid(visible=False)
         axes.set_title(f"{series}, by instance", loc="left", pad=3)
         last = len(grid) - 1
-        axes.set_yticks([0, last] if last else [0])
+        axes.set_yticks(range(len(grid)) if len(grid) <= MAX_NAMED else [0, last])
     assert image is not None
     bar = figure.colorbar(image, ax=list(axes_of.values()), pad=0.01, aspect=14)
     bar.set_label(PANELS["instance_requests"])

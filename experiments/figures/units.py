@@ -86,3 +86,10 @@ def brief(value: float) -> str:
     if not np.isfinite(value):
         return ABSENT
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def load_text(rate_per_s: float, users: float) -> str:
+    """A load for a label: ``"16 users"`` or ``"5.3 requests/s"``; empty where neither is known."""
+    if np.isfinite(users):
+        return "1 user" if users == 1 else f"{users:,.0f} users"
+    return f"{brief(rate_per_s)} requests/s" if np.isfinite(rate_per_s) else ""

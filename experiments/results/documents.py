@@ -25,6 +25,7 @@ from experiments.results.replications import (
     worst_regime,
 )
 from experiments.schema.job import JobConfig
+from hwmodels.device import DeviceSpec
 
 SCHEMA_VERSION = 1
 
@@ -124,16 +125,31 @@ def run_document(overrides: Sequence[str], wall_s: Mapping[str, float]) -> dict[
     }
 
 
+def kernel_sources(device: DeviceSpec) -> dict[str, dict[str, Any]]:
+    """Where the calibrated kernels of a device come from, and their error on held-out shapes."""
+    return {
+        name: {
+            "source": one.source,
+            "num_rows": one.num_rows,
+            "heldout_mape": one.heldout_mape,
+            "is_extrapolated": one.is_extrapolated,
+        }
+        for name, one in device.kernels.provenance.items()
+    }
+
+
 def _provenance(identity: Identity, deployment: Deployment) -> dict[str, Any]:
     device, shape, capacity = deployment.device, deployment.shape, deployment.capacity
+    fidelity = identity.job.hardware.fidelity
     return {
         "trace": identity.trace,
         "hardware": {
             "name": device.name,
             "title": device.title,
             "date": device.date,
-            "sha256": device_sha256(device),
-            "fidelity": identity.job.hardware.fidelity,
+            "sha256": device_sha256(device, fidelity),
+            "fidelity": fidelity,
+            "kernels": None if fidelity == "roofline" else kernel_sources(device),
         },
         "model": {"name": shape.name, "source": shape.source, "sha256": shape_sha256(shape)},
         "kv_capacity": None if capacity is None else asdict(capacity),

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 
 from experiments.deployment import Deployment
+from experiments.results.transform_notes import counted, told_transform
 from experiments.schema.job import TraceOptions
+from hwmodels.calibrated import CalibratedCost
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED
 from sim.records import SimulationResult
+from traces.transforms.options import window_bounds
 
 Flag = dict[str, Any]
 
@@ -24,13 +27,15 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
     ]
     num_short = int(np.count_nonzero(result.workload.output_tokens == 1))
     if num_short:
-        text = f"{num_short:,} requests have one output token and no TPOT"
+        who = counted(num_short, "request has", "requests have")
+        text = f"{who} one output token and no TPOT"
         found.append({"flag": "one_token_outputs", "num_requests": num_short, "text": text})
     if deployment.capacity is None:
         num_blocks = deployment.spec.num_gpu_blocks
         text = f"{num_blocks:,} KV blocks as given, not from the memory of the GPU"
         found.append({"flag": "num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text})
     found += _memory_flags(deployment)
+    found += _kernel_flags(deployment)
     if not result.requests.is_completed.any():
         found.append({"flag": "no_request_finished", "text": "no request finished"})
     if result.is_interrupted:
@@ -42,10 +47,12 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
 def _trace_flags(options: TraceOptions) -> list[Flag]:
     found: list[Flag] = []
     if options.window_s is not None:
-        text = f"only arrivals in trace.window_s={options.window_s}"
+        start_s, end_s = window_bounds(options.window_s)
+        text = f"only arrivals from {start_s:g} s to {end_s:g} s of the trace"
         found.append({"flag": "trace_window", "window_s": options.window_s, "text": text})
     if options.limit is not None:
-        text = f"only the first {options.limit:,} requests of the trace"
+        which = "first request" if options.limit == 1 else f"first {options.limit:,} requests"
+        text = f"only the {which} of the trace"
         found.append({"flag": "trace_limit", "limit": options.limit, "text": text})
     if options.rate_scale != 1:
         text = f"arrivals {options.rate_scale:g} times as fast as in the trace"
@@ -61,17 +68,9 @@ def _transform_flags(provenance: Mapping[str, Any]) -> list[Flag]:
     found: list[Flag] = []
     for name, value in provenance.get("transforms", {}).items():
         if name not in _TOLD_BY_OPTIONS:
-            text = f"the trace was changed: {name} {_spelled(value)}"
+            text = told_transform(name, value)
             found.append({"flag": f"trace_{name}", name: value, "text": text})
     return found
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_spelled(one)}" for key, one in value.items())
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _loop_flags(result: SimulationResult) -> list[Flag]:
@@ -85,12 +84,29 @@ def _loop_flags(result: SimulationResult) -> list[Flag]:
     if users is not None:
         which = " that follow no other" if num_after else ""
         what = "all that its last one led to has" if num_after else "its last one has"
-        who = "1 user sends" if users == 1 else f"{users:,} users send"
+        who = counted(users, "user sends", "users send")
         parts.append(f"{who} the requests{which}, each the next when {what} ended")
     if num_after:
-        parts.append(f"{num_after:,} requests arrive when the one they follow has ended")
+        arrive = counted(num_after, "request arrives", "requests arrive")
+        they = "it follows" if num_after == 1 else "they follow"
+        parts.append(f"{arrive} when the one {they} has ended")
     text = "; ".join(parts)
     return [{"flag": "closed_loop", "concurrency": users, "num_after": num_after, "text": text}]
+
+
+def _kernel_flags(deployment: Deployment) -> list[Flag]:
+    """Kernels that price the steps although their constants were measured on another device."""
+    if not isinstance(deployment.spec.cost, CalibratedCost):
+        return []
+    names = sorted(
+        name
+        for name in deployment.spec.cost.kernels_in_use
+        if deployment.device.kernels.provenance[name].is_extrapolated
+    )
+    if not names:
+        return []
+    text = f"extrapolated: {', '.join(names)} of {deployment.device.name} were not measured on it"
+    return [{"flag": "extrapolated", "kernels": names, "text": text}]
 
 
 def _memory_flags(deployment: Deployment) -> list[Flag]:
@@ -113,10 +129,13 @@ def _context_flags(result: SimulationResult, deployment: Deployment) -> list[Fla
     if limit is not None:
         is_cut = (tokens > limit) & (workload.prompt_tokens < limit)
         num_cut = int(np.count_nonzero(is_cut))
-        text = f"{num_cut:,} outputs were cut at engine.max_model_len={limit:,}"
+        what = counted(num_cut, "output was", "outputs were")
+        text = f"{what} cut at engine.max_model_len={limit:,}"
         return [{"flag": "outputs_cut", "num_requests": num_cut, "text": text}] if num_cut else []
     context = deployment.shape.max_context_tokens
     num_over = int(np.count_nonzero(tokens > context))
+    if not num_over:
+        return []
     share = num_over / max(1, workload.num_requests)
     text = (
         f"engine.max_model_len is not enforced: {share:.1%} of the requests are longer than the "
@@ -130,14 +149,27 @@ def _reject_flags(result: SimulationResult, deployment: Deployment) -> list[Flag
     spec = deployment.spec
     kv_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens
     reasons = {
-        OVER_CAPACITY: ("over_kv_capacity", f"need more than the {kv_tokens:,} tokens of KV cache"),
-        OVER_MODEL_LEN: ("over_max_model_len", "have a prompt of engine.max_model_len or more"),
-        REFUSED: ("refused_at_admission", "were refused by the admission policy"),
+        OVER_CAPACITY: (
+            "over_kv_capacity",
+            ("it needs", "they need"),
+            f" more than the {kv_tokens:,} tokens of KV cache",
+        ),
+        OVER_MODEL_LEN: (
+            "over_max_model_len",
+            ("it has", "they have"),
+            " a prompt of engine.max_model_len or more",
+        ),
+        REFUSED: (
+            "refused_at_admission",
+            ("it was", "they were"),
+            " refused by the admission policy",
+        ),
     }
     found: list[Flag] = []
-    for reason, (name, why) in reasons.items():
+    for reason, (name, (it, they), why) in reasons.items():
         num = int(np.count_nonzero(result.requests.reject_reason == reason))
         if num:
-            text = f"{num:,} requests rejected: they {why}"
+            rejected = counted(num, f"request rejected: {it}", f"requests rejected: {they}")
+            text = f"{rejected}{why}"
             found.append({"flag": name, "num_requests": num, "text": text})
     return found

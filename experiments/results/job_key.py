@@ -43,7 +43,7 @@ def job_key(
         "config": shown,
         "seed": job.seed,
         "trace": trace if files is None else files,
-        "hardware": device_sha256(deployment.device),
+        "hardware": device_sha256(deployment.device, job.hardware.fidelity),
         "model": shape_sha256(deployment.shape),
         "sources": sources_sha256(),
         "plugins": foreign_sources(job.plugins),
@@ -51,9 +51,12 @@ def job_key(
     return sha256_of(key)
 
 
-def device_sha256(device: DeviceSpec) -> str:
-    """Digest of a hardware profile."""
-    return sha256_of(asdict(device))
+def device_sha256(device: DeviceSpec, fidelity: str) -> str:
+    """Digest of a hardware profile and, where they price the steps, of its kernels."""
+    constants = {key: value for key, value in asdict(device).items() if key != "kernels_at"}
+    if fidelity == "roofline":
+        return sha256_of(constants)
+    return sha256_of([constants, device.kernels.to_json()])
 
 
 def shape_sha256(shape: ModelShape) -> str:

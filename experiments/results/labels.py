@@ -123,12 +123,24 @@ def shown_value(value: Value) -> str:
 
 def _overridden(runs: "Sequence[Run]") -> list[str]:
     """Keys (no choices) that some command line named, in order of mention."""
-    keys: dict[str, None] = {}
+    keys: dict[str, bool] = {}
     for run in runs:
-        for key in _given(run):
+        for key, text in _given(run).items():
             if key.partition(".")[0] not in NO_SETTING and key not in run.choices:
-                keys[key] = None
-    return list(keys)
+                keys[key] = keys.get(key, True) and text.startswith("{")
+    found = [_parts(runs, key) if is_section else [key] for key, is_section in keys.items()]
+    return list(dict.fromkeys(part for parts in found for part in parts))
+
+
+def _parts(runs: "Sequence[Run]", key: str) -> list[str]:
+    """The keys inside a section, where all runs have the same ones there; else the key itself."""
+    found = [_at(run, key) for run in runs]
+    first = found[0]
+    if not isinstance(first, Mapping) or not first:
+        return [key]
+    if not all(isinstance(one, Mapping) and one.keys() == first.keys() for one in found):
+        return [key]
+    return [part for name in first for part in _parts(runs, f"{key}.{name}")]
 
 
 def _given(run: "Run") -> dict[str, str]:
@@ -137,11 +149,17 @@ def _given(run: "Run") -> dict[str, str]:
     return {key.lstrip("+").partition("@")[0]: text for key, _, text in pairs}
 
 
-def _value(run: "Run", key: str) -> Value:
-    """The value in the configuration, or as given where that is none or a container."""
+def _at(run: "Run", key: str) -> Any:
+    """What the configuration holds under a key; None where it has no such key."""
     at: Any = run.config
     for part in key.split("."):
         at = at.get(part) if isinstance(at, Mapping) else None
+    return at
+
+
+def _value(run: "Run", key: str) -> Value:
+    """The value in the configuration, or as given where that is none or a container."""
+    at = _at(run, key)
     if at is None or isinstance(at, Mapping | list):
         given = _given(run).get(key)
         if given is not None and given != "null":

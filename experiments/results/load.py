@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.results.documents import SCHEMA_VERSION
+from experiments.results.document_check import COLUMNS, fault_of
 from experiments.results.metrics_frame import metrics_frame
 from sim.errors import FlocksimError
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["ResultError", "Run", "load_run", "load_runs", "metrics_frame", "without_copies"]
 
 RESULT, RUN = "result.json", "run.json"
-STATUSES = ("ok", "infeasible", "interrupted", "failed")
 
 
 class ResultError(FlocksimError):
     """Files of a job are missing, damaged, or of another version."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One job directory.
 
@@ -40,6 +39,12 @@ class Run:
     document: dict[str, Any]
     choices: dict[str, str]
     overrides: list[str]
+
+    def __repr__(self) -> str:
+        """Directory, status and policies: a document is too long for a notebook."""
+        policies = (self.choices.get(group) for group in ("routing", "batching"))
+        policy = " + ".join(filter(None, policies))
+        return f"Run({str(self.directory)!r}, status={self.status!r}, policy={policy!r})"
 
     @property
     def status(self) -> str:
@@ -77,9 +82,18 @@ class Run:
         return self.read_table("requests.parquet")
 
     @cached_property
-    def steps(self) -> "pd.DataFrame | None":
-        """steps.parquet: one row per run of equal steps; None if it was not asked for."""
-        return self.read_table("steps.parquet")
+    def steps(self) -> "pd.DataFrame":
+        """steps.parquet: one row per run of equal steps.
+
+        Raises:
+            ResultError: it is not there: the job was run without output.steps=true, or not at all.
+        """
+        table = self.read_table("steps.parquet")
+        if table is None:
+            raise ResultError(
+                f"{self.directory}: has no steps.parquet: it is written with output.steps=true"
+            )
+        return table
 
     @cached_property
     def distributions(self) -> "pd.DataFrame | None":
@@ -102,8 +116,11 @@ class Run:
         from pyarrow import ArrowException, parquet
 
         try:
+            there = parquet.read_schema(path).names
+            missing = [column for column in COLUMNS.get(name, ()) if column not in there]
+            if missing:
+                raise ResultError(f"{path}: has no column {missing[0]}")
             if columns is not None:
-                there = parquet.read_schema(path).names
                 columns = [column for column in columns if column in there]
             table: pd.DataFrame = parquet.read_table(path, columns=columns).to_pandas()
         except (ArrowException, OSError) as error:
@@ -139,9 +156,13 @@ def load_run(directory: Path) -> Run:
         ResultError: there is none, or its files are damaged.
     """
     document = _read_json(directory / RESULT)
-    _check(document, directory / RESULT)
+    wrong = fault_of(document)
+    if wrong is not None:
+        raise ResultError(f"{directory / RESULT}: {wrong}")
     run_path = directory / RUN
     overrides = _read_json(run_path).get("overrides", []) if run_path.is_file() else []
+    if not isinstance(overrides, list):
+        raise ResultError(f"{run_path}: overrides is {overrides!r:.60}, must be a list")
     choices = {str(key): str(value) for key, value in document["config"]["choices"].items()}
     return Run(directory, document, choices, [str(item) for item in overrides])
 
@@ -191,21 +212,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ResultError(f"{path}: must hold an object, found {type(content).__name__}")
     return content
-
-
-def _check(document: Mapping[str, Any], path: Path) -> None:
-    version = document.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise ResultError(
-            f"{path}: schema_version is {version!r}, this flocksim reads {SCHEMA_VERSION}"
-        )
-    if document.get("status") not in STATUSES:
-        raise ResultError(
-            f"{path}: status is {document.get('status')!r}, must be one of {', '.join(STATUSES)}"
-        )
-    config = document.get("config")
-    if not isinstance(config, dict) or not isinstance(config.get("choices"), dict):
-        raise ResultError(f"{path}: config.choices is missing")
 
 
 def _one_line(error: Exception) -> str:

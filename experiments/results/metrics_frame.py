@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 
     from experiments.results.load import Run
 
-LABELS = ("run", "status", "regime", "seed", "replication", "load", "policy", "offered_rate_per_s")
+LABELS = (
+    *("run", "status", "regime", "seed", "replication", "load", "users", "policy"),
+    "offered_rate_per_s",
+)
 """Columns that are no metrics, besides the config groups and the varying keys, which stand before
 the last one."""
+
+CLOSED_LOOP = "closed_loop"
+"""Regime, and flag, of a run whose requests are sent by a fixed number of users."""
 
 _LOAD_DIGITS = 12
 """Of the digest of a trace: enough to tell the traces of a comparison apart."""
@@ -29,9 +35,10 @@ def metrics_frame(runs: "Sequence[Run]", policy_keys: Sequence[str] = ()) -> "pd
 
     Returns:
         One row per (run, replication): `run` (name of the directory), `status`, `regime`, `seed`,
-        `replication`, `load` (a digest of the trace that it saw), `policy`, one column per config
-        group (the choice), one per key that varies, `offered_rate_per_s` (arrivals / span of the
-        arrivals; NaN if that is 0), and every metric of result.json (NaN where null). `attrs`
+        `replication`, `load` (a digest of the trace that it saw), `users` (how many send the
+        requests in a closed loop, else NaN), `policy`, one column per config group (the choice),
+        one per key that varies, `offered_rate_per_s` (arrivals / span of the arrivals; NaN if that
+        is 0 and in a closed loop), and every metric of result.json (NaN where null). `attrs`
         holds `groups`, `settings` (the columns that tell settings apart) and `metrics`: lists of
         column names.
     """
@@ -64,6 +71,7 @@ def frame_of(
             "run": run_names[index],
             "status": run.status,
             "load": load_of(run),
+            "users": users_of(run),
             "policy": labels.policies[index],
             **{group: run.choices.get(group) for group in groups},
             **{key: column[index] for key, column in varying.items()},
@@ -73,7 +81,8 @@ def frame_of(
     figures = [name for name in observed if name not in (*LABELS, *extra_settings)]
     columns = [*LABELS[:-1], *groups, *varying, *extra_settings, LABELS[-1], *figures]
     frame = pd.DataFrame(rows, columns=columns)
-    frame[[LABELS[-1], *figures]] = frame[[LABELS[-1], *figures]].astype(float)
+    numbers = ["users", LABELS[-1], *figures]
+    frame[numbers] = frame[numbers].astype(float)
     frame.attrs = {
         "groups": groups,
         "settings": [*_varying_groups(runs, groups), *labels.settings, *extra_settings],
@@ -97,6 +106,24 @@ def load_of(run: "Run") -> str:
     return sha256_of((run.document.get("provenance") or {}).get("trace"))[:_LOAD_DIGITS]
 
 
+def users_of(run: "Run") -> int | None:
+    """How many users send the requests of a run, each the next when the last one has ended.
+
+    None where requests arrive whatever the cluster does.
+    """
+    for flag in run.document.get("flags") or []:
+        if flag.get("flag") == CLOSED_LOOP:
+            users: int | None = flag.get("concurrency")
+            return users
+    replayed: int | None = (run.config.get("trace") or {}).get("replay_concurrency")
+    return replayed
+
+
+def is_closed_loop(run: "Run") -> bool:
+    """Whether a fixed number of users sends the requests: then no rate is offered."""
+    return run.document.get("regime") == CLOSED_LOOP or users_of(run) is not None
+
+
 def replications_of(run: "Run") -> list[dict[str, Any]]:
     """Replications of a run: `replication`, `seed`, `regime` and `metrics` of each."""
     document = run.document
@@ -105,7 +132,12 @@ def replications_of(run: "Run") -> list[dict[str, Any]]:
 
 
 def offered_rates(run: "Run") -> dict[int, float]:
-    """Arrivals / span of the arrivals, per second, of each replication; counted requests only."""
+    """Arrivals / span of the arrivals, per second, of each replication; counted requests only.
+
+    None of a closed loop: there the cluster decides when requests arrive.
+    """
+    if is_closed_loop(run):
+        return {}
     table = run.read_table("requests.parquet", ["request_id", "arrival_s", "replication"])
     if table is None:
         return {}

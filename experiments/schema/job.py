@@ -29,8 +29,8 @@ from traces.transforms.options import COPY_OFFSETS, Transforms
 T = TypeVar("T")
 Source = TypeVar("Source", "ModelConfig", "HardwareConfig")
 
-FIDELITIES = ("roofline",)
-"""Cost models that exist."""
+FIDELITIES = ("roofline", "calibrated")
+"""Cost models, from the coarsest on."""
 
 MAX_INSTANCES = MAX_BLOCK_TOKENS = 65_536
 MAX_ENGINE_SIZE = 10**9
@@ -192,6 +192,11 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
     Raises:
         ConfigError: names the key, the value and what is allowed.
     """
+    if "parts" in config:
+        raise ConfigError(
+            "parts: the parts of trace=mix are in the section trace: write "
+            "+trace@trace.parts.NAME.trace=KIND to add one"
+        )
     refuse_unknown("", config, _TOP_KEYS)
     for key in _TOP_KEYS:
         if key not in config:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def unknown_name(kind: str, name: str, allowed: Iterable[str], shown: str | None = None) -> str:
-    """One line that lists the allowed names and the closest one.
+    """One line that lists the allowed names and the closest ones.
 
     Args:
         kind: what the name should have been, for example ``"key of engine"``.
@@ -14,6 +14,7 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str], shown: str | None
         shown: how to show it, by default the name itself.
     """
     names = sorted(allowed)
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
+    longer = [known for known in names if known.startswith(f"{name}_")] if name else []
+    close = longer or difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {' or '.join(close[:3])}?)" if close else ""
     return f"unknown {kind}: {shown or name}{hint}; allowed: {', '.join(names) or 'nothing'}"

@@ -28,7 +28,8 @@ class Sample:
         seeds: their seeds.
         replications: their numbers within a job.
         regimes: None where a run has none.
-        offered_rates_per_s: NaN where it is not known.
+        users: how many send the requests in a closed loop, else NaN.
+        offered_rates_per_s: NaN where it is not known, and in a closed loop.
         metrics: values by metric, NaN where absent.
     """
 
@@ -36,6 +37,7 @@ class Sample:
     seeds: list[Any]
     replications: list[int]
     regimes: list[str | None]
+    users: FloatArray
     offered_rates_per_s: FloatArray
     metrics: Mapping[str, FloatArray]
 
@@ -136,6 +138,7 @@ def _sample(
         seeds=of("seed"),
         replications=of("replication"),
         regimes=[regime if isinstance(regime, str) else None for regime in of("regime")],
+        users=np.array(of("users"), dtype=float),
         offered_rates_per_s=np.array(of("offered_rate_per_s"), dtype=float),
         metrics={name: np.array(of(name), dtype=float) for name in attributes["metrics"]},
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("policy", "baseline", "metric", "unit", "better", "num_runs", "regime", "num_in_regime"),
-    "offered_rate_per_s",
+    *("users", "offered_rate_per_s"),
     *("mean", "low", "high", "level", "interval"),
     *("difference", "difference_low", "difference_high", "difference_level"),
     *("relative_difference", "num_pairs", "difference_method", "p_value_holm", "verdict"),
@@ -147,6 +147,7 @@ def _mean_columns(sample: Sample, metric: str, level: float, method: str) -> dic
         "num_runs": sample.num_values,
         "regime": sample.regime,
         "num_in_regime": sample.num_in_regime,
+        "users": float(sample.users.mean()),
         "offered_rate_per_s": float(sample.offered_rates_per_s.mean()),
         "mean": found.mean,
         "low": found.low,

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.results.metrics_frame import by_replication, frame_of, replications_of
+from experiments.results.metrics_frame import (
+    by_replication,
+    frame_of,
+    is_closed_loop,
+    replications_of,
+)
 from experiments.results.warmup import counted
 from sim.errors import ConfigError
 from sim.metrics import PERCENTILES
@@ -99,6 +104,7 @@ def _class_rows(run: "Run", by: str) -> list[dict[str, Any]]:
     if rows is None or by not in rows.columns:
         return []
     heads = {one["replication"]: one for one in replications_of(run)}
+    is_closed = is_closed_loop(run)
     found: list[dict[str, Any]] = []
     for replication, table in by_replication(rows):
         head = heads[replication]
@@ -106,7 +112,7 @@ def _class_rows(run: "Run", by: str) -> list[dict[str, Any]]:
         names = table[by].astype(object).where(table[by].notna(), NO_CLASS)
         for name in sorted(set(names)):
             part = table[names == name]
-            span_s = float(part["arrival_s"].max() - part["arrival_s"].min())
+            span_s = 0.0 if is_closed else float(part["arrival_s"].max() - part["arrival_s"].min())
             found.append(
                 {
                     **{key: head[key] for key in ("seed", "replication", "regime")},

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from experiments.composing import chosen_options, resolved
 from experiments.sweep.log import SweepLog
+from experiments.sweep.overwriting import refuse_overwriting
 from experiments.sweep.pool import Pool, num_workers
 from experiments.sweep.reuse import refuse_shared_directories, reuse_results
 from experiments.sweep.task import Task, outcome_of, run_task
@@ -41,6 +42,7 @@ class JoblibLauncher(Launcher):
         self._config: DictConfig | None = None
         self._composed: _ComposedOnce | None = None
         self._log = SweepLog()
+        self._num_checked = 0
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -60,7 +62,7 @@ class JoblibLauncher(Launcher):
         """Run the jobs.
 
         Raises:
-            ConfigError: two jobs have the same directory.
+            ConfigError: two jobs have the same directory, or one holds the result of another sweep.
             KeyboardInterrupt: Ctrl-C came; what is complete stays.
         """
         assert self._config is not None
@@ -68,17 +70,19 @@ class JoblibLauncher(Launcher):
         setup_globals()
         directory = Path(str(self._config.hydra.sweep.dir)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        tasks = [
-            _task(self._composed.take(self._config, list(overrides)), number)
-            for number, overrides in enumerate(job_overrides, start=initial_job_idx)
-        ]
-        wrong = refuse_shared_directories(tasks)
-        if wrong is not None:
-            raise ConfigError(wrong)
+        is_checked = initial_job_idx < self._num_checked
+        coming = job_overrides if is_checked else self._all_that_come(job_overrides)
+        known = self._tasks(coming, initial_job_idx)
+        tasks = known[: len(job_overrides)]
+        if not is_checked:
+            wrong = refuse_shared_directories(known) or refuse_overwriting(known)
+            if wrong is not None:
+                raise ConfigError(wrong)
         workers = min(self._workers, len(tasks))
         self._log.begin(directory, len(tasks), workers)
         with self._log.watch(len(tasks), workers), Pool(workers) as pool:
-            done = reuse_results(tasks, directory)
+            done = reuse_results(known, directory)  # before a batch writes where a later one's lie
+            self._num_checked = max(self._num_checked, initial_job_idx + len(known))
             for task in tasks:
                 if task.number in done:
                     self._log.add(outcome_of(task, "skipped", "its result is there"))
@@ -88,6 +92,33 @@ class JoblibLauncher(Launcher):
             pool.run([task for task in tasks if task.number not in done], self._log.add)
         return [_returned(task) for task in tasks]
 
+    def _tasks(self, job_overrides: Sequence[Sequence[str]], first: int) -> list[Task]:
+        assert self._config is not None
+        assert self._composed is not None
+        return [
+            _task(self._composed.take(self._config, list(overrides)), number)
+            for number, overrides in enumerate(job_overrides, start=first)
+        ]
+
+    def _all_that_come(self, batch: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """Jobs of a batch and of those after it; of sweepers that decide as they go, the batch."""
+        from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+
+        assert self._config is not None
+        loader: Any = self._composed
+        sweeper = self._config.hydra.sweeper
+        if not sweeper.get("max_batch_size") or not str(sweeper._target_).endswith(_BASIC_SWEEPER):
+            return batch
+        params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+        given = [*params, *self._config.hydra.overrides.task]
+        overrides = OverridesParser.create(config_loader=loader).parse_overrides(given)
+        (every,) = BasicSweeper.split_arguments(overrides, None)
+        return every
+
+
+_BASIC_SWEEPER = ".BasicSweeper"
+"""Hydra's own, which knows all jobs from the start."""
 
 _PACKAGE = "hydra_plugins"
 """Hydra takes launchers from this package only; ours need not be installed to be in it."""
@@ -133,7 +164,9 @@ class _ComposedOnce:
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
-        """Compose the configuration of a job."""
+        """Compose the configuration of a job, unless it was."""
+        if tuple(sweep_overrides) in self._kept:
+            return self.take(master_config, sweep_overrides)
         config: DictConfig = self._loader.load_sweep_config(master_config, sweep_overrides)
         self._kept[tuple(sweep_overrides)] = pickle.dumps(config)
         self._log.note_composed(len(self._kept))

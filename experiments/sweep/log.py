@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from experiments.cli import EXIT_OK, complain
+from experiments.sweep.spelling import override_as_typed, word_as_typed
 from experiments.sweep.status import StatusLine
 from experiments.sweep.table import print_table, write_csv
 from experiments.sweep.task import Outcome
@@ -61,7 +62,7 @@ class SweepLog:
             how = f"{workers} at a time" if workers > 1 else "one after the other"
             print(
                 f"sweep of {_jobs(num_jobs)}, {how}, in {directory}\n"
-                f"if it stops, the same command with hydra.sweep.dir={directory} goes on",
+                f"if it stops, the same command with {_resuming(directory)} goes on",
                 flush=True,
             )
 
@@ -100,7 +101,7 @@ class SweepLog:
             print_table(outcomes)
             self._note_others(self.directory)
             print(f"results: {self.directory} ({CSV_NAME} has all figures)")
-            print(f"compare: flocksim-compare {self.directory}")
+            print(f"compare: flocksim-compare {word_as_typed(self.directory)}")
         return max((outcome.exit_code for outcome in outcomes), default=EXIT_OK)
 
     def _note_others(self, directory: Path) -> None:
@@ -121,8 +122,12 @@ class SweepLog:
         total = f" of {_jobs(self.num_jobs)}" if self.num_jobs else ""
         return (
             f"interrupted; {done:,}{total} complete; "
-            f"the same command with hydra.sweep.dir={self.directory} goes on"
+            f"the same command with {_resuming(self.directory)} goes on"
         )
+
+
+def _resuming(directory: Path) -> str:
+    return override_as_typed("hydra.sweep.dir", directory)
 
 
 def _jobs(number: int) -> str:

@@ -8,7 +8,10 @@ from experiments.composing import CONFIG_MODULE, CONFIG_NAME
 from experiments.hydra_errors import explain
 from experiments.sweep.log import SweepLog
 from experiments.sweep.pool import num_workers
+from experiments.sweep.spelling import quoted
 from sim.errors import ConfigError, FlocksimError
+
+_LAUNCHERS = ("cores", "joblib")
 
 
 def run_sweep(overrides: Sequence[str], directory: Path, workers: int | None = None) -> list[Path]:
@@ -35,6 +38,9 @@ def run_sweep(overrides: Sequence[str], directory: Path, workers: int | None = N
 
     from experiments.sweep.launcher import register_launcher
 
+    for item in overrides:
+        if item.startswith("hydra/launcher=") and item.partition("=")[2] not in _LAUNCHERS:
+            raise ConfigError(f"{item}: leave it out, a program runs sweeps in processes")
     given = [
         *overrides,
         f"hydra.sweep.dir={quoted(str(Path(directory).absolute()))}",
@@ -62,9 +68,3 @@ def run_sweep(overrides: Sequence[str], directory: Path, workers: int | None = N
     finally:
         log.close()
     return [outcome.task.directory for outcome in log.outcomes]
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra's command line reads it back, whatever characters it has."""
-    escaped = value.replace("'", "\\'")
-    return f"'{escaped}'"

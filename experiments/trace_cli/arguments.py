@@ -19,7 +19,7 @@ _NUM_PLACES = {"info": (1, 1), "validate": (1, 1), "synth": (1, 1), "compare": (
 
 _WHAT = {"synth": "one kind of trace", "compare": "two files", "convert": "at least one file"}
 
-_SETTING = re.compile(r"[+~]?[A-Za-z_][\w.@]*=")
+_SETTING = re.compile(r"(?:\+{0,2}|~)[A-Za-z_][\w.@]*=|~[A-Za-z_][\w.@]*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def parse_arguments(arguments: Sequence[str]) -> Arguments:
     command = arguments[0]
     if command not in COMMANDS:
         raise ConfigError(unknown_name("command", command, COMMANDS))
-    given = _parser(command).parse_intermixed_args(list(arguments[1:]))
+    given = parser_of(command).parse_intermixed_args(list(arguments[1:]))
     settings = tuple(word for word in given.words if _is_setting(word))
     places = tuple(word for word in given.words if not _is_setting(word))
     low, high = _NUM_PLACES.get(command, (1, 1000))
@@ -106,11 +106,12 @@ def parse_arguments(arguments: Sequence[str]) -> Arguments:
 
 
 def _is_setting(word: str) -> bool:
-    """Whether a word is `key=value` and no file of that name."""
+    """Whether a word is `key=value` or `~key`, and no file of that name."""
     return _SETTING.match(word) is not None and not Path(word).exists()
 
 
-def _parser(command: str) -> _Parser:
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """What reads the words after `command`."""
     parser = _Parser(prog=f"flocksim-trace {command}", add_help=False, allow_abbrev=False)
     parser.add_argument("words", nargs="*")
     if command != "synth":

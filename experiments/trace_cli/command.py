@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK
+from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, run_interruptible
 from sim.errors import FlocksimError
 
 NAME = "flocksim-trace"
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     from experiments.streams import install_lenient_streams
 
     install_lenient_streams()
-    sys.exit(run_command(list(sys.argv[1:] if argv is None else argv)))
+    sys.exit(run_interruptible(run_command, argv, NAME))
 
 
 def run_command(arguments: list[str]) -> int:
@@ -34,9 +34,10 @@ def run_command(arguments: list[str]) -> int:
     if wrong is not None:
         return _complain(wrong)
     if not arguments or {"-h", "--help"} & set(arguments):
+        from experiments.trace_cli.arguments import COMMANDS
         from experiments.trace_cli.help_text import help_text
 
-        print(help_text())
+        print(help_text(next((word for word in arguments if word in COMMANDS), None)))
         return EXIT_OK if arguments else EXIT_MISTAKE
     if arguments == ["--version"]:
         from importlib.metadata import version

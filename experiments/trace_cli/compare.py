@@ -16,7 +16,7 @@ def compare(asked: Arguments) -> int:
     """Print both traces, and draw them if asked; returns the exit code."""
     if asked.figure is not None:
         check_figure(asked.figure)
-    both = [loaded(asked, number) for number in range(2)]
+    both = [loaded(asked, number)[:2] for number in range(2)]
     names = labels_of(asked.places)
     if asked.is_json:
         documents = [document_of(facts, workload.provenance) for workload, facts in both]

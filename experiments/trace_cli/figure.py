@@ -110,8 +110,9 @@ def _depth(axes: Axes, traces: Sequence[Drawn]) -> None:
 
 
 def _cumulative(tokens: IntArray) -> tuple[IntArray, np.ndarray]:
+    """Lengths and the share of requests up to each, from none at the shortest; for steps."""
     values, counts = np.unique(tokens, return_counts=True)
-    return values, 100 * np.cumsum(counts) / len(tokens)
+    return np.append(values[0], values), 100 * np.append(0, np.cumsum(counts)) / len(tokens)
 
 
 def _tokens_axis(axes: Axes, label: str) -> None:

@@ -2,8 +2,10 @@
 
 import gzip
 import re
+import shlex
 import zlib
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 from experiments.help_text import options_of
@@ -19,6 +21,13 @@ _KEY = re.compile(rb'"((?:[^"\\]|\\.){1,64})"\s*:')
 
 Test = Callable[[set[str]], bool]
 
+_LIKE = {
+    "arrival_s": ("arriv", "time", "stamp", "date", "start"),
+    "prompt_tokens": ("prompt", "input", "context", "request"),
+    "output_tokens": ("output", "completion", "generated", "response", "out"),
+}
+"""What names of columns hold that are probably ours, the most telling first."""
+
 
 def _has(*names: str) -> Test:
     return lambda found: set(names) <= found
@@ -26,6 +35,11 @@ def _has(*names: str) -> Test:
 
 def _has_pair(found: set[str]) -> bool:
     return any(found >= set(pair) for pair in PAIRS)
+
+
+def _names_times(found: set[str]) -> bool:
+    """Whether there are recorded times, in place of which that format would invent some."""
+    return any(part in name.lower() for name in found for part in _LIKE["arrival_s"])
 
 
 _JSON: tuple[tuple[str, Test], ...] = (
@@ -36,7 +50,7 @@ _JSON: tuple[tuple[str, Test], ...] = (
     ("aiperf", lambda found: bool(found & {"request_start_ns", "input_sequence_length"})),
     ("vllm_bench", lambda found: bool(found & {"input_lens", "num_prompts", "total_input_tokens"})),
     ("sharegpt", lambda found: bool(found & {"conversations", "conversation", "messages"})),
-    ("sharegpt", _has_pair),
+    ("sharegpt", lambda found: _has_pair(found) and not _names_times(found)),
 )
 """First match counts: keys anywhere in the head of the file."""
 
@@ -44,9 +58,16 @@ _CSV: tuple[tuple[str, Test], ...] = (
     ("azure", _has("timestamp", "contexttokens", "generatedtokens")),
     ("burstgpt", _has("timestamp", "model", "request tokens", "response tokens")),
     ("csv", _has("arrival_s", "prompt_tokens", "output_tokens")),
-    ("sharegpt", _has_pair),
+    ("sharegpt", lambda found: any(found == set(pair) for pair in PAIRS)),
 )
-"""Column names in lower case."""
+"""Column names in lower case. Lengths with further columns are no conversations without times."""
+
+
+def file_formats() -> list[str]:
+    """Names of the formats that files have, sorted; other options of `trace` are generated."""
+    folder = files("experiments.conf") / "trace"
+    texts = {name: (folder / f"{name}.yaml").read_text("utf-8") for name in options_of("trace")}
+    return [name for name, text in texts.items() if "\npath: ???" in text]
 
 
 def guess_format(place: str) -> str:
@@ -61,7 +82,7 @@ def guess_format(place: str) -> str:
         return name
     raise ConfigError(
         f"{place}: no known format is recognised; name it with --format NAME, one of "
-        f"{', '.join(options_of('trace'))}"
+        f"{', '.join(file_formats())}"
     )
 
 
@@ -70,6 +91,11 @@ def _guess(path: Path) -> str | None:
         if path.is_dir():
             has_clients = any(path.glob("*-trace.csv")) or any(path.glob("*-dataset.json"))
             return "servegen" if has_clients else None
+        if path.is_fifo():
+            raise ConfigError(
+                f"{path}: is a pipe, which can be read only once; name its format with --format "
+                f"NAME, one of {', '.join(file_formats())}"
+            )
         head = _head(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
@@ -79,12 +105,36 @@ def _guess(path: Path) -> str | None:
     if head.startswith(_PARQUET_MAGIC):
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text and len(head) < HEAD_BYTES:
+        raise ConfigError(f"{path}: is empty, must have at least one row")
     if text[:1] in (b"{", b"["):
         keys = {key.decode("utf-8", "replace") for key in _KEY.findall(text)}
         return _first(_JSON, keys)
     header = text.partition(b"\n")[0].decode("utf-8", "replace")
-    columns = {name.strip().strip('"').lower() for name in header.split(",")}
-    return _first(_CSV, columns)
+    columns = [name.strip().strip('"') for name in header.split(",")]
+    found = _first(_CSV, {name.lower() for name in columns})
+    if found is None and len(columns) > 2 and all(columns) and header.isprintable():
+        raise ConfigError(_as_csv(path, columns))
+    return found
+
+
+def _as_csv(path: Path, columns: list[str]) -> str:
+    """What to say of a CSV file of no known layout."""
+    settings = " ".join(shlex.quote(f"columns.{ours}={_probable(ours, columns)}") for ours in _LIKE)
+    return (
+        f"{path}: the columns {', '.join(columns)} are those of no known format; say which is what:"
+        f" --format csv {settings} (time_unit=ms, us, ns or iso8601 where times are not in s), or "
+        "name another format with --format"
+    )
+
+
+def _probable(ours: str, columns: list[str]) -> str:
+    """The column that is probably ours, as a value of an option; else COLUMN."""
+    for part in _LIKE[ours]:
+        for name in columns:
+            if part in name.lower():
+                return name if re.fullmatch(r"[\w.-]+", name) else f'"{name}"'
+    return "COLUMN"
 
 
 def _first(tests: tuple[tuple[str, Test], ...], found: set[str]) -> str | None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from experiments.policy_errors import blaming
 from experiments.schema.job import read_trace
 from experiments.schema.plugin import Plugin
 from experiments.schema.suggest import unknown_name
-from experiments.trace_cli.guess import guess_format
+from experiments.trace_cli.guess import file_formats, guess_format
 from experiments.trace_cli.progress import progress_of
 from sim.errors import ConfigError
 from sim.workload import Workload
@@ -33,6 +33,7 @@ class Source:
     Attributes:
         place: the file, or the kind that is generated.
         format: name of its option in the group `trace`.
+        is_guessed: whether the format was told from the content.
         plugin: its class with its options.
         transforms: what it goes through.
     """
@@ -41,6 +42,7 @@ class Source:
     format: str
     plugin: Plugin
     transforms: Transforms
+    is_guessed: bool = False
 
     @property
     def asked_transforms(self) -> dict[str, Any]:
@@ -83,15 +85,27 @@ def file_source(place: str, name: str | None, settings: Sequence[str]) -> Source
     """
     if not Path(place).exists():
         raise ConfigError(f"{place}: no such file")
+    if name is not None and name not in options_of("trace"):
+        raise ConfigError(unknown_name("format", name, file_formats()))
     chosen = guess_format(place) if name is None else name
     section = _section(chosen, settings)
     if "path" not in section:
         raise ConfigError(f"--format {chosen}: is generated and reads no file; see synth")
-    return _source(place, chosen, {**section, "path": place})
+    if section["path"] != "???":
+        raise ConfigError(
+            f"path={section['path']} has no effect: the file is {place}; leave it out"
+        )
+    return replace(_source(place, chosen, {**section, "path": place}), is_guessed=name is None)
 
 
 def kind_source(name: str, settings: Sequence[str]) -> Source:
     """The source that generates a kind of trace; raises as `file_source`."""
+    formats = file_formats()
+    if name in formats:
+        raise ConfigError(f"{name}: reads a file and is not generated; see convert")
+    kinds = [option for option in options_of("trace") if option not in formats]
+    if name not in kinds:
+        raise ConfigError(unknown_name("kind", name, kinds))
     return _source(name, name, _section(name, settings))
 
 
@@ -106,8 +120,6 @@ def transformed(table: TraceTable, source: Source, seed: int) -> tuple[TraceTabl
 
 def _section(name: str, settings: Sequence[str]) -> dict[str, Any]:
     """The section `trace` of a configuration with that option and these values."""
-    if name not in options_of("trace"):
-        raise ConfigError(unknown_name("format", name, options_of("trace")))
     overrides = [f"trace={name}", *map(_override, settings)]
     try:
         config, _ = compose_config(overrides, are_all_set=False)
@@ -125,9 +137,11 @@ def _section(name: str, settings: Sequence[str]) -> dict[str, Any]:
 
 def _override(setting: str) -> str:
     """`key=value` as an override of the section `trace`."""
-    sign = setting[0] if setting[0] in "+~" else ""
-    key = setting.removeprefix(sign)
-    return f"{sign}{key}" if key.startswith(("trace.", "trace@")) else f"{sign}trace.{key}"
+    key = setting.lstrip("+~")
+    sign = setting.removesuffix(key)
+    if key.startswith("trace@"):
+        return f"{sign}trace@trace.{key.removeprefix('trace@').removeprefix('trace.')}"
+    return f"{sign}{key}" if key.startswith("trace.") else f"{sign}trace.{key}"
 
 
 def _source(place: str, name: str, section: dict[str, Any]) -> Source:

@@ -14,10 +14,20 @@ Row = tuple[str, Callable[[TraceFacts], str]]
 Pick = Callable[[TraceFacts], Spread | None]
 
 
-def title_lines(place: str, provenance: Mapping[str, Any], facts: TraceFacts) -> list[str]:
-    """What the trace is, before its figures."""
+def title_lines(
+    place: str, provenance: Mapping[str, Any], facts: TraceFacts, is_guessed: bool = False
+) -> list[str]:
+    """What the trace is, before its figures.
+
+    Args:
+        place: the file.
+        provenance: of the trace.
+        facts: of the trace.
+        is_guessed: whether the format was told from the content.
+    """
     digest = provenance.get("sha256")
-    lines = [f"{place}: {provenance.get('format', 'trace')}, {size_of(facts)}"]
+    how = " (guessed)" if is_guessed else ""
+    lines = [f"{place}: {provenance.get('format', 'trace')}{how}, {size_of(facts)}"]
     if digest:
         lines.append(f"  sha256 {digest}")
     skipped: Mapping[str, int] = provenance.get("skipped") or {}
@@ -26,8 +36,7 @@ def title_lines(place: str, provenance: Mapping[str, Any], facts: TraceFacts) ->
         lines.append(f"  rows left out: {numbers}")
     transforms: Mapping[str, Any] = provenance.get("transforms") or {}
     if transforms:
-        done = ", ".join(f"{name} {value}" for name, value in transforms.items())
-        lines.append(f"  transforms: {done}")
+        lines.append(f"  transforms: {', '.join(map(_transform, transforms.items()))}")
     if facts.concurrency is not None:
         users = f"{facts.concurrency:,} users send the requests, each after its last one has ended"
         lines.append(f"  closed loop: {users}; times are nominal")
@@ -36,12 +45,23 @@ def title_lines(place: str, provenance: Mapping[str, Any], facts: TraceFacts) ->
     return lines
 
 
+def _transform(item: tuple[str, Any]) -> str:
+    name, value = item
+    if isinstance(value, Mapping):
+        return f"{name} ({', '.join(map(_transform, value.items()))})"
+    return f"{name} {str(value).lower() if isinstance(value, bool) else value}"
+
+
 def size_of(facts: TraceFacts) -> str:
     """Requests, time and tokens in one line."""
     return (
-        f"{facts.num_requests:,} requests over {duration(facts.span_s)}, "
+        f"{_requests(facts.num_requests)} over {duration(facts.span_s)}, "
         f"{facts.total_prompt_tokens:,} prompt and {facts.total_output_tokens:,} output tokens"
     )
+
+
+def _requests(number: int) -> str:
+    return "1 request" if number == 1 else f"{number:,} requests"
 
 
 def facts_table(facts: Sequence[TraceFacts], names: Sequence[str]) -> "Table":

@@ -18,6 +18,9 @@ EXIT_FAULTS = 1
 NUM_SHOWN = 20
 """Faults of each kind that are listed."""
 
+MAX_SHOWN = 1_000_000
+"""Faults of each kind that `--all` lists, which is what the memory holds."""
+
 WHOLE_FILE, WHOLE_TRACE = "file", "workload"
 """Kinds of what makes the rest unreadable, and of rows that contradict one another."""
 
@@ -30,13 +33,13 @@ def validate(asked: Arguments) -> int:
     if source.asked_transforms:
         names = ", ".join(source.asked_transforms)
         raise ConfigError(f"{names}: validate reads the file as it is, without transforms")
-    found = FaultFinding(source.place, limit=1_000_000 if asked.shows_all else NUM_SHOWN)
+    found = FaultFinding(source.place, limit=MAX_SHOWN if asked.shows_all else NUM_SHOWN)
     table = _read(source, found)
     num_faults = sum(found.counts.values())
     if asked.is_json:
         print(json_text(_document(source, found, table)), end="")
     else:
-        for line in _lines(source, found, table):
+        for line in _lines(source, found, table, asked.shows_all):
             print(line)
     return EXIT_FAULTS if num_faults else EXIT_OK
 
@@ -59,7 +62,9 @@ def _read(source: Source, found: FaultFinding) -> TraceTable | None:
     return table
 
 
-def _lines(source: Source, found: FaultFinding, table: TraceTable | None) -> list[str]:
+def _lines(
+    source: Source, found: FaultFinding, table: TraceTable | None, shows_all: bool
+) -> list[str]:
     lines = []
     for fault in found.faults:
         where = f"{source.place}:{fault.line}" if fault.line else source.place
@@ -68,10 +73,12 @@ def _lines(source: Source, found: FaultFinding, table: TraceTable | None) -> lis
     if counts:
         kinds = ", ".join(f"{number:,} of {kind}" for kind, number in counts.items())
         num_good = 0 if table is None else table.num_requests
-        rest = "the rest could not be read" if table is None else f"{num_good:,} rows are good"
+        good = "1 row is good" if num_good == 1 else f"{num_good:,} rows are good"
+        rest = "the rest could not be read" if table is None else good
         lines.append(f"{source.place}: {_faults(sum(counts.values()))}: {kinds}; {rest}")
         if sum(counts.values()) > len(found.faults):
-            lines.append(f"  {NUM_SHOWN} of each kind are listed; --all lists all of them")
+            more = f"{NUM_SHOWN} of each kind are listed; --all lists all of them"
+            lines.append(f"  {MAX_SHOWN:,} of each kind are listed" if shows_all else f"  {more}")
         return lines
     assert table is not None
     return [_facts(source, table, found.skipped)]

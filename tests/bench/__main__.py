@@ -22,6 +22,7 @@ CASES = (
     (Case("reference load, 1 million", 1_000_000), TARGET_PER_S),
     (Case("50 prefix groups, 100 thousand", 100_000, num_groups=50), None),
     (Case("asynchronous scheduling, 100 thousand", 100_000, is_async=True), None),
+    (Case("calibrated kernels, 100 thousand", 100_000, is_calibrated=True), None),
     (Case("every step planned on its own, 10 thousand", 10_000, macro_steps=False), None),
 )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import load_profile
 from hwmodels.memory import kv_capacity
 from hwmodels.model_catalogue import load_model
@@ -38,6 +39,7 @@ class Case:
     num_groups: int = 0
     macro_steps: bool = True
     is_async: bool = False
+    is_calibrated: bool = False
 
 
 def reference_workload(case: Case, prefix_tokens: int = 512) -> Workload:
@@ -70,7 +72,7 @@ def reference_cluster(case: Case) -> ClusterSpec:
         num_instances=case.num_instances,
         num_gpu_blocks=capacity.num_blocks,
         rules=VllmV1(MAX_SEQS, TOKEN_BUDGET, case.is_async),
-        cost=RooflineCost(device, shape),
+        cost=(CalibratedCost if case.is_calibrated else RooflineCost)(device, shape),
         batching=lambda _index: FCFS(),
         router=LeastRequests(),
         macro_steps=case.macro_steps,

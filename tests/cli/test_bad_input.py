@@ -15,6 +15,40 @@ CASES = {
     "unknown model": ("model=llama3_9b", "model=llama3_9b", "llama3_8b"),
     "key of a length": ("trace=sessions|trace.user.mena=2", "key of trace.user: mena", "mean?"),
     "merged length": ("trace=sessions|trace.turns={kind:fixed,value:3}", "value", "~trace.turns"),
+    "path of a generated trace": ("trace.path=x", "reads no file", "choose the format", "mooncake"),
+    "beginning of a key": ("trace=sessions|trace.rate=3", "did you mean rate_per_s or rate_scale?"),
+    "name for a part's trace": (
+        "trace=mix|trace.parts.chat.trace=synthetic",
+        "trace.parts.chat.trace='synthetic'",
+        "trace@trace.parts.chat.trace=KIND",
+    ),
+    "part outside its section": (
+        "trace=mix|trace@parts.chat.trace=synthetic",
+        "write trace@trace.parts.chat.trace",
+    ),
+    "part added outside its section": (
+        "trace=mix|+trace@parts.more.trace=synthetic",
+        "parts: the parts of trace=mix",
+        "+trace@trace.parts.NAME.trace=KIND",
+    ),
+    "kind of a part that is not there": (
+        "trace=mix|trace@trace.parts.more.trace=synthetic",
+        "no such part",
+        "+trace@trace.parts.NAME.trace=KIND",
+    ),
+    "key of a part that is not there": (
+        "trace=mix|trace.parts.more.tenant=x",
+        "unknown part of the trace: more; it has chat, batch",
+        "+trace@trace.parts.more.trace=KIND",
+    ),
+    "label that a part lacks": (
+        "trace=mix|+trace@trace.parts.more.trace=synthetic|trace.parts.more.tenant=x",
+        "to add it: +trace.parts.more.tenant=...",
+    ),
+    "key that an added part lacks": (
+        "trace=mix|+trace@trace.parts.more.trace=synthetic|trace.parts.more.trace.promt=5",
+        "unknown key of trace.parts.more.trace: promt (did you mean prompt?)",
+    ),
     "not an override": ("mooncake", "cannot read 'mooncake'", "write key=value"),
     "broken list": ("trace=[1", "cannot read 'trace=[1'", "write key=value"),
     "hydra's own key": ("hydra.foo=1", "hydra.foo", "flocksim --cfg hydra"),
@@ -64,8 +98,10 @@ CASES = {
     "path with a comma": ("trace.path=a,b.jsonl", "Ambiguous", "trace.path='a=b c.jsonl'"),
     "path with an equals sign": ("trace.path=a=b.jsonl", "cannot read", "trace.path='a=b c"),
     "path with brackets": ("trace.path=a(b).jsonl", "cannot read", "trace.path='a=b c"),
+    "number for an option": ("routing=3", "routing=3", "must be a string"),
+    "no key": ("=1", "=1", "must be a string"),
     "no such search path": ("hydra.searchpath=[file:///no/such]", "/no/such", "not available"),
-    "unknown fidelity": ("hardware.fidelity=exact", "'exact'", "one of roofline"),
+    "unknown fidelity": ("hardware.fidelity=exact", "'exact'", "one of roofline, calibrated"),
     "window backwards": ("trace.window_s=[5,2]", "trace.window_s", "> 5"),
     "window without requests": ("trace.window_s=[1e6,2e6]", "leaves no request", "span"),
     "seats over budget": ("engine.max_num_seqs=5000", "max_num_batched_tokens", "5000"),
@@ -192,3 +228,12 @@ def test_a_defect_is_not_hidden(flocksim: Flocksim, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("experiments.job.simulate", fail)
     with pytest.raises(ZeroDivisionError):
         flocksim(*TINY)
+
+
+def test_nothing_comes_before_the_error_of_a_trace(flocksim: Flocksim, tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl"
+    path.write_text(TINY_MOONCAKE[:-20])
+    for place in (path, tmp_path / "no_such.jsonl"):
+        run = flocksim("trace=mooncake", f"trace.path={place}")
+        assert (run.code, run.out) == (2, "")
+        assert str(place) in run.error_line

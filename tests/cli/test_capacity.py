@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from experiments.capacity import cli
+from experiments.capacity.steady import steady_rate_of
 from tests.conftest import TINY, Outcome
 
 Capacity = Callable[..., Outcome]
@@ -51,6 +53,9 @@ def test_the_answer_lies_between_a_rate_that_holds_and_one_that_does_not(
         rates = f"{low['offered_rate_per_s']:.4g} - {high['offered_rate_per_s']:.4g}"
         assert row.startswith(policy["policy"])
         assert rates in row
+        assert f"{100 * low['slo_attainment_ratio']:.2f} % (met)" in row
+        if high["why_not"] == "SLO":
+            assert f"SLO met by {100 * high['slo_attainment_ratio']:.2f} % (missed)" in row
     assert [policy["policy"] for policy in document["policies"]] == ["jsq", "random"]
 
 
@@ -98,7 +103,7 @@ def test_an_slo_that_no_rate_meets_is_said_so(capacity: Capacity) -> None:
     assert policy["num_runs"] == 4
     assert "none down to" in run.out
     assert (
-        "note: as given: no rate is sustained; at the lowest one 0.0 % of the requests" in run.out
+        "note: as given: no rate is sustained; at the lowest one 0.00 % of the requests" in run.out
     )
 
 
@@ -112,10 +117,60 @@ def test_floods_of_several_seeds_have_an_interval(capacity: Capacity) -> None:
     assert "±" in run.out
 
 
+def test_a_flood_that_is_all_drain_is_said_so(capacity: Capacity) -> None:
+    run = capacity(*TINY, "--flood", "--policies", "engine.max_num_seqs=2,256")
+    steady, drained = answer(run)["policies"]
+    assert (steady["does_drain_dominate"], drained["does_drain_dominate"]) == ([False], [True])
+    for policy, number in ((steady, 2), (drained, 256)):
+        place = run.directory / f"engine.max_num_seqs={number}" / "trace.flood=true" / "seed=0"
+        table = pd.read_parquet(place / "requests.parquet")
+        assert policy["flood_rate_per_s"] == steady_rate_of(table).rate_per_s
+        metrics = json.loads((place / "result.json").read_text())["metrics"]
+        is_whole = policy["flood_rate_per_s"] == metrics["request_rate_per_s"]
+        assert is_whole == (policy is drained)
+        assert metrics["request_rate_per_s"] == 40 / metrics["makespan_s"]
+    (note,) = [line for line in run.out.splitlines() if line.startswith("note: ")]
+    assert note.startswith("note: 256: drain dominates")
+
+
+def test_a_flood_of_replications_is_their_mean(capacity: Capacity) -> None:
+    job = (*TINY, "engine.max_num_seqs=2", "replications=2")
+    (policy,) = answer(capacity(*job, "--flood"))["policies"]
+    (path,) = (capacity(*job, "--flood").directory).rglob("requests.parquet")
+    parts = [steady_rate_of(rows) for _, rows in pd.read_parquet(path).groupby("replication")]
+    rates = [one.rate_per_s or 0.0 for one in parts]
+    assert rates[0] != rates[1]
+    assert policy["flood_rate_per_s"] == pytest.approx(sum(rates) / 2)
+
+
+def test_seeds_of_a_recording_are_refused(capacity: Capacity, mooncake_file: Path) -> None:
+    job = ("trace=mooncake", f"trace.path={mooncake_file}", "--flood")
+    run = capacity(*job, "--seeds", "3")
+    assert (run.code, run.out, run.directory.exists()) == (2, "", False)
+    assert run.error_line == (
+        "flocksim: error: --seeds 3: this trace is a recording, the same requests for every seed; "
+        "give replications=3 instead, which draws its stretches anew"
+    )
+    assert capacity(*job).code == 0
+    assert capacity(*job, "--seeds", "2", "trace.poissonise=true").code == 0
+
+
+def test_the_rate_is_that_of_one_replication_after_its_warm_up(capacity: Capacity) -> None:
+    run = capacity(*JOB, "replications=2", "trace.warmup_requests=50")
+    low = answer(run)["policies"][0]["low"]
+    place = f"as_given/trace.rate_scale={low['rate_scale']!r}/seed=0"
+    table = pd.read_parquet(run.directory / place / "requests.parquet")
+    late = table[table["request_id"] >= 50]
+    spans_s = late.groupby("replication")["arrival_s"].agg(lambda times: times.max() - times.min())
+    assert low["offered_rate_per_s"] == pytest.approx((70 / spans_s).mean(), rel=1e-12)
+
+
 def test_a_policy_that_cannot_run_does_not_stop_the_others(capacity: Capacity) -> None:
     run = capacity(*JOB, "--policies", "engine.max_num_seqs=0,8")
     assert run.code == 2
     assert run.error_line.startswith("flocksim: error: 0: engine.max_num_seqs=0: must be")
+    row = next(line for line in run.out.splitlines() if line.startswith("0 "))
+    assert row.split() == ["0", "-", "-", "-", "cannot", "run", "0"]
     bad, good = answer(run)["policies"]
     assert bad["error"]
     assert good["error"] is None
@@ -145,6 +200,7 @@ def test_users_have_no_rate_to_search_for(capacity: Capacity) -> None:
         (["hydra.run.dir=x"], "flocksim-capacity has --dir and --workers instead"),
         (["routing=nope"], "routing=nope; allowed:"),
         (["no_such=1"], "unknown key"),
+        (["seed=0,1"], "'seed=0,1': use --policies or --seeds, or quote"),
         (["--no-such"], "unrecognized arguments: --no-such"),
     ],
 )

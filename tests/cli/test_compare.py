@@ -163,7 +163,18 @@ def test_one_seed_has_no_intervals_and_says_so(compare: Compare, tmp_path: Path)
     assert "+100.0 %" in out
     assert "better" not in out
     assert "no intervals, no verdicts" in note(out, "one run per policy")
+    assert note(out, "one run per policy").endswith("seed=0,1,2,3,4 or replications=5")
     assert "the very same figures" not in out
+
+
+def test_seeds_that_change_nothing_are_not_advised(compare: Compare, tmp_path: Path) -> None:
+    for seed in (0, 1, 2):
+        write_job(tmp_path / str(seed), seed=seed)
+    out = compare(tmp_path).out
+    assert "the seed changes nothing there" in note(out, "all runs gave the very same figures")
+    advice = note(out, "one observation per policy")
+    assert advice.endswith("repeat with replications=5")
+    assert "seed=" not in out[out.index(advice) :]
 
 
 def test_a_lone_policy_has_its_settings_as_rows(compare: Compare, tmp_path: Path) -> None:
@@ -367,6 +378,7 @@ def test_a_bad_measured_file_is_named(compare: Compare, simulated: Path, tmp_pat
     run = compare(simulated, "--figures", tmp_path / "f", "--measured", tmp_path / "bench.json")
     assert run.code == 2
     assert "bench.json" in run.error_line
+    assert run.out == ""  # the tables are not printed first
 
 
 @pytest.mark.parametrize(
@@ -384,6 +396,8 @@ def test_a_bad_measured_file_is_named(compare: Compare, simulated: Path, tmp_pat
         (["--interval", "z"], "argument --interval: invalid choice: 'z'"),
         (["--format", "gif", "--figures", "x"], "--format gif: must be one of png, svg, pdf"),
         (["--format", "svg"], "add --figures DIR"),
+        (["--format", "png"], "add --figures DIR"),
+        (["--format", ",", "--figures", "x"], "--format ,: must be one of png, svg, pdf"),
         (["--measured", "x.json"], "add --figures DIR or --html FILE"),
         (["--policy-keys", "routing.nope"], "no run has the key routing.nope"),
         (["--colour"], "unrecognized arguments: --colour"),

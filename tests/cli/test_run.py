@@ -176,7 +176,7 @@ def test_a_request_longer_than_the_kv_cache_is_rejected_and_the_run_goes_on(
     assert result["metrics"]["num_rejected"] == 1
     assert result["metrics"]["num_finished"] == 4
     assert "over_kv_capacity" in {flag["flag"] for flag in result["flags"]}
-    assert "need more than the 1,264 tokens of KV cache" in run.out
+    assert "1 request rejected: it needs more than the 1,264 tokens of KV cache" in run.out
     rows = pq.read_table(run.directory / "requests.parquet").to_pylist()
     assert rows[3]["reject_reason"] == "over_kv_capacity"
     assert rows[3]["instance"] is None

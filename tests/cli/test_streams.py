@@ -15,13 +15,17 @@ needs_shell = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs L
 
 
 def shell(
-    redirection: str, module: str, *arguments: str, before: str = ""
+    redirection: str,
+    module: str,
+    *arguments: str,
+    before: str = "",
+    folder: Path = REPOSITORY,
 ) -> subprocess.CompletedProcess[str]:
     quoted = " ".join(f"'{item}'" for item in arguments)
     command = f"set -o pipefail; {before} '{sys.executable}' -m {module} {quoted} {redirection}"
     return subprocess.run(
         ["bash", "-c", command],
-        cwd=REPOSITORY,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
@@ -61,6 +65,7 @@ def test_help_and_version_go_nowhere_quietly(flag: str, redirection: str) -> Non
 
 
 @needs_shell
-def test_the_demo_goes_nowhere_quietly() -> None:
-    done = shell(">/dev/full", "experiments.demo", *TINY)
+def test_the_demo_goes_nowhere_quietly(tmp_path: Path) -> None:
+    done = shell(">/dev/full", "experiments.demo", *TINY, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "outputs" / "demo" / "cdf.png").is_file()

@@ -2,11 +2,16 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.cli import run_command
+from experiments.sweep import run_sweep
+from experiments.sweep.spelling import override_as_typed
+from sim.errors import ConfigError
 from tests.conftest import TINY, Flocksim
 
 HERE = "hydra.launcher.n_jobs=1"
@@ -116,6 +121,75 @@ def test_results_of_another_sweep_are_named_and_left_alone(flocksim: Flocksim) -
     assert len(rows(run.directory)) == 1
 
 
+def test_another_sweep_in_the_same_directory_is_refused_before_it_writes(
+    flocksim: Flocksim,
+) -> None:
+    first = flocksim("-m", *TINY, "routing=random,round_robin", HERE)
+    before = files(first.directory)
+    run = flocksim("-m", *TINY, "routing=jsq", "seed=0,1,2", HERE)
+    assert (run.code, run.out) == (2, "")
+    assert run.error_line == (
+        f"flocksim: error: {first.directory}/0 holds a result of another sweep "
+        f"({' '.join(TINY)} routing=random), which #0 {' '.join(TINY)} routing=jsq seed=0 would "
+        "overwrite: give another hydra.sweep.dir"
+    )
+    assert files(run.directory) == before
+    with pytest.raises(ConfigError, match="0 holds a result of another sweep"):
+        run_sweep([*TINY, "routing=jsq", "seed=0,1,2"], run.directory, workers=1)
+    assert files(run.directory) == before
+
+
+def test_one_result_of_another_sweep_among_ours_is_enough(flocksim: Flocksim) -> None:
+    first = flocksim("-m", *TINY, "seed=0,1,2", HERE)
+    run = flocksim("-m", *TINY, "seed=0,1,3", HERE)
+    assert run.code == 2
+    assert f"{first.directory}/2 holds a result of another sweep" in run.error_line
+    (first.directory / "2" / "run.json").unlink()
+    run = flocksim("-m", *TINY, "seed=0,1,3", HERE)
+    assert "another sweep (without run.json), which #2 " in run.error_line
+
+
+def test_what_did_not_finish_may_be_overwritten(flocksim: Flocksim) -> None:
+    first = flocksim("-m", *TINY, "seed=-1,0", HERE)
+    assert first.code == 2
+    run = flocksim("-m", *TINY, "seed=1", HERE)
+    assert run.code == 0
+
+
+def test_a_sweep_runs_again_where_its_trace_changed(
+    flocksim: Flocksim, mooncake_file: Path
+) -> None:
+    sweep = ("trace=mooncake", f"trace.path={mooncake_file}", "routing=random,jsq")
+    old = [r["job_key"] for r in results(flocksim("-m", *sweep, HERE).directory)]
+    mooncake_file.write_text(mooncake_file.read_text().replace("300", "301"))
+    run = flocksim("-m", *reversed(sweep), HERE)
+    assert run.code == 0
+    new = [r["job_key"] for r in results(run.directory)]
+    assert len({*old, *new}) == 4
+
+
+@pytest.mark.parametrize("batch", [(), ("hydra.sweeper.max_batch_size=2",)])
+def test_an_extended_sweep_keeps_all_results_of_the_first(
+    batch: tuple[str, ...], flocksim: Flocksim, tmp_path: Path
+) -> None:
+    flocksim("-m", *TINY, "routing=random,jsq", "seed=1,2", HERE)
+    wider = ("-m", *TINY, "routing=random,round_robin,jsq", "seed=0,1,2", HERE)
+    more = flocksim(*wider, *batch)
+    assert (more.code, more.err) == (0, "")
+    assert more.out.count("its result is there") == 4
+    fresh = flocksim(*wider, directory=tmp_path / "fresh")
+    assert files(more.directory) == files(fresh.directory)
+
+
+def test_another_sweep_in_a_later_batch_is_refused_before_the_first_one_runs(
+    flocksim: Flocksim,
+) -> None:
+    flocksim("-m", *TINY, "seed=0,1,2", HERE)
+    run = flocksim("-m", *TINY, "seed=0,1,3", "hydra.sweeper.max_batch_size=1", HERE)
+    assert (run.code, run.out) == (2, "")
+    assert "/2 holds a result of another sweep" in run.error_line
+
+
 def test_the_basic_launcher_skips_finished_jobs_too(flocksim: Flocksim) -> None:
     flocksim("-m", *TINY, "seed=0,1", "hydra/launcher=basic")
     again = flocksim("-m", *TINY, "seed=0,1", "hydra/launcher=basic")
@@ -132,9 +206,14 @@ def test_an_infeasible_job_is_written_down_and_the_others_go_on(flocksim: Flocks
     assert run.error_line.startswith("flocksim: error: #0 ")
 
 
-def test_an_infeasible_job_leaves_no_files_of_an_earlier_one(flocksim: Flocksim) -> None:
-    flocksim("-m", *TINY, "seed=0")
-    run = flocksim("-m", *TINY, "seed=-1")
+def test_an_infeasible_job_leaves_no_files_of_an_earlier_one(
+    flocksim: Flocksim, mooncake_file: Path
+) -> None:
+    sweep = ("-m", "trace=mooncake", f"trace.path={mooncake_file}", HERE)
+    assert flocksim(*sweep).code == 0
+    mooncake_file.write_text("no trace any more")
+    run = flocksim(*sweep)
+    assert run.code == 2
     assert [path.name for path in (run.directory / "0").iterdir()] == ["result.json"]
 
 
@@ -163,6 +242,18 @@ def test_a_defect_in_a_sweep_is_written_down_with_its_traceback(
     assert run.err.count("Traceback") == 2
 
 
+def test_a_mistake_beside_a_defect_decides_the_exit_code(
+    flocksim: Flocksim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("experiments.job.simulate", fail)
+    run = flocksim("-m", *TINY, "seed=0,-1", HERE)
+    assert [r["status"] for r in results(run.directory)] == ["failed", "infeasible"]
+    assert run.code == 2
+
+
 def test_overrides_may_stand_on_both_sides_of_the_flag(flocksim: Flocksim) -> None:
     run = flocksim("seed=0,1", "-m", *TINY, HERE)
     assert run.code == 0
@@ -174,6 +265,34 @@ def test_an_unknown_option_stops_the_sweep_before_it_starts(flocksim: Flocksim) 
     assert run.code == 2
     assert "routing=nope" in run.error_line
     assert results(run.directory) == []
+
+
+def test_the_commands_it_names_can_be_typed(flocksim: Flocksim, tmp_path: Path) -> None:
+    place = tmp_path / "it's a d\u00edr"
+    sweep = ("-m", *TINY, "seed=0,1", HERE)
+    run_command([*sweep, override_as_typed_alone(place)])
+    out = flocksim(*sweep, directory=tmp_path / "other").out
+    assert (place / "1" / "result.json").is_file()
+    assert f"with hydra.sweep.dir={tmp_path}/other goes on" in out
+
+
+def override_as_typed_alone(place: Path) -> str:
+    """What the shell makes of the override that a sweep names."""
+    (word,) = shlex.split(override_as_typed("hydra.sweep.dir", place))
+    return word
+
+
+def test_a_kind_of_sweep_that_has_no_values_is_named(flocksim: Flocksim) -> None:
+    run = flocksim("-m", *TINY, "trace.rate_scale=interval(0,1)")
+    assert (run.code, run.directory.exists()) == (2, False)
+    assert run.error_line.startswith("flocksim: error: trace.rate_scale=interval(0,1): a sweep ")
+
+
+def test_a_file_in_place_of_the_directory_is_named(flocksim: Flocksim, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    run = flocksim("-m", *TINY, "seed=0,1")
+    assert run.code == 2
+    assert run.error_line.endswith("out: hydra.sweep.dir must be a directory, but it is a file")
 
 
 def test_jobs_that_would_share_a_directory_are_refused(flocksim: Flocksim) -> None:

@@ -139,6 +139,21 @@ def test_interrupts_wait_and_processes_started_meanwhile_never_see_them() -> Non
     assert shown.stdout.split() == [b"True"]
 
 
+def test_interrupts_still_wait_after_python_started_its_tracker_of_resources() -> None:
+    program = (
+        "import signal\n"
+        "from multiprocessing import resource_tracker\n"
+        "from experiments.sweep.worker import interrupts_held_back\n"
+        "with interrupts_held_back():\n"
+        "    resource_tracker.ensure_running()\n"
+        "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, cwd=REPOSITORY
+    )
+    assert shown.stdout.split() == [b"True"]
+
+
 def test_a_worker_does_not_outlive_a_killed_sweep(tmp_path: Path) -> None:
     program = (
         "import os, time\nfrom experiments.sweep.worker import watch_parent\n"

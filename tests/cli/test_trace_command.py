@@ -66,8 +66,37 @@ def test_help_fits_a_hundred_columns_and_names_every_format_and_transform(trace:
         assert f" {name}" in text, name
     for name in Transforms.__dataclass_fields__:
         assert f"{name}=" in text, name
-    assert trace("info", "--help").out.rstrip() == text
+    assert trace("--help").out.rstrip() == text
     assert trace("--version").out.startswith("flocksim-trace ")
+
+
+@pytest.mark.parametrize("name", ["info", "validate", "convert", "synth", "compare"])
+def test_help_of_a_command_is_about_that_command(name: str, trace: Run) -> None:
+    run = trace(name, "--help")
+    lines = run.out.splitlines()
+    assert (run.code, run.err) == (0, "")
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith(f"flocksim-trace {name}: ")
+    assert lines[2].startswith(f"usage: flocksim-trace {name} ")
+    examples = [line.split()[1] for line in lines if line.startswith("  flocksim-trace ")]
+    assert set(examples) == {name}
+    named = {line.split()[0] for line in lines if line.startswith("  --")}
+    assert named == {f for f in options_in_usage() if takes(name, f)}
+    assert ("trace@parts.batch.trace=synthetic" in run.out) == (name == "synth")
+    assert (" prefix_tree" in run.out) == (name == "synth")
+    assert (" mooncake parquet" in run.out) == (name != "synth")
+    assert ("rate_scale=2" in run.out) == (name != "validate")
+
+
+def options_in_usage() -> set[str]:
+    return {line.split()[0] for line in help_text().splitlines() if line.startswith("  --")}
+
+
+def takes(name: str, option: str) -> bool:
+    """Whether the command's parser knows the option."""
+    from experiments.trace_cli.arguments import parser_of
+
+    return any(option in action.option_strings for action in parser_of(name)._actions)
 
 
 def command_names() -> tuple[str, ...]:
@@ -92,8 +121,12 @@ def test_info_counts_what_is_in_the_file(trace: Run, mooncake_file: Path) -> Non
     # 1000 + 1100 + 512 + 1600 + 300 prompt tokens
     assert (
         title
-        == f"{mooncake_file}: mooncake, 5 requests over 1.00 s, 4,512 prompt and 133 output tokens"
+        == f"{mooncake_file}: mooncake (guessed), 5 requests over 1.00 s, 4,512 prompt and 133 "
+        "output tokens"
     )
+    named = trace("info", mooncake_file, "--format", "mooncake").out.splitlines()
+    assert named[0] == title.replace(" (guessed)", "")
+    assert named[1:] == run.out.splitlines()[1:]
     # row 1 finds block 0, row 3 blocks 0 and 2: 512 + 1,024 of 4,512 tokens
     assert "34.0 %" in run.out
     assert "tokens 0 to 512 of request 0" in run.out
@@ -244,6 +277,33 @@ def test_synth_stores_what_flocksim_would_generate(trace: Run, tmp_path: Path) -
     same_table(ParquetTrace(out).load(0), expected)
 
 
+@pytest.mark.parametrize("prefix", ["", "trace."])
+def test_synth_changes_adds_and_removes_parts_of_a_mix(
+    prefix: str, trace: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "m.parquet"
+    run = trace(
+        "synth",
+        "mix",
+        f"~{prefix}parts.batch",
+        f"trace@{prefix}parts.chat.trace=synthetic",
+        f"{prefix}parts.chat.trace.num_requests=4",
+        f"+trace@{prefix}parts.more.trace=sessions",
+        f"{prefix}parts.more.trace.num_requests=3",
+        f"+{prefix}parts.more.tenant=x",
+        f"++{prefix}parts.more.priority=2",
+        "--out",
+        out,
+    )
+    assert (run.code, run.err) == (0, "")
+    table = ParquetTrace(out).load(0)
+    assert table.tenant is not None
+    assert table.priority is not None
+    assert table.tenant.names == ("chat", "x")
+    assert sorted(table.tenant.codes.tolist()) == [0] * 4 + [1] * 3
+    assert sorted(table.priority.tolist()) == [0] * 4 + [2] * 3
+
+
 def test_what_a_format_cannot_say_is_refused_or_left_out(trace: Run, tmp_path: Path) -> None:
     stored, out = tmp_path / "s.parquet", tmp_path / "s.jsonl"
     trace("synth", "sessions", "num_requests=40", "system_prompt_tokens=600", "--out", stored)
@@ -311,7 +371,9 @@ MISTAKES = {
         "info {m} --format sessions",
         "is generated and reads no file; see synth",
     ),
-    "a file for a kind": ("synth mooncake --out x.parquet", "path is not set: give path=..."),
+    "a file for a kind": ("synth mooncake --out x.parquet", "mooncake: reads a file and is not"),
+    "unknown kind": ("synth sesions --out x.parquet", "unknown kind: sesions (did you mean sess"),
+    "two paths": ("info {m} path=other.jsonl", "path=other.jsonl has no effect: the file is "),
     "unknown key": (
         "info {m} block_token=16",
         "unknown key of trace: block_token (did you mean bl",

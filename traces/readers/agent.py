@@ -46,17 +46,19 @@ from traces.schema import TraceTable
 from traces.synthetic.arrivals import poisson_arrivals
 
 MAX_CONCURRENCY = 1_000_000
+DEFAULT_SESSION_RATE_PER_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTrace:
     """A file of agent sessions.
 
-    Exactly one of `session_rate_per_s` and `concurrency` is given.
+    At most one of `session_rate_per_s` and `concurrency` is given.
 
     Attributes:
         path: the JSON lines file, plain, gzip or zstd.
-        session_rate_per_s: sessions that start per second, a Poisson process.
+        session_rate_per_s: sessions that start per second, a Poisson process; null without
+            `concurrency`: 0.1.
         concurrency: users who take the sessions in order of the file; needs a closed loop.
         closed_loop: whether a call waits for the end of the one before it; otherwise calls arrive
             at the recorded times after the start of their session.
@@ -73,10 +75,11 @@ class AgentTrace:
 
     def __post_init__(self) -> None:
         require_path("trace.path", self.path)
-        if (self.session_rate_per_s is None) == (self.concurrency is None):
+        if self.session_rate_per_s is not None and self.concurrency is not None:
             raise ConfigError(
                 f"trace.session_rate_per_s={shown(self.session_rate_per_s)}, "
-                f"trace.concurrency={shown(self.concurrency)}: exactly one of them must be given"
+                f"trace.concurrency={shown(self.concurrency)}: sessions start at a rate or with "
+                "users; leave one of them out, such as trace.session_rate_per_s=null"
             )
         if self.session_rate_per_s is not None:
             require_rate("trace.session_rate_per_s", self.session_rate_per_s)
@@ -97,8 +100,7 @@ class AgentTrace:
         """Read the file in one pass; sessions start at times drawn with `seed`."""
         file, calls = JsonLines(reading, KEYS), AgentCalls(self.block_tokens)
         for line, row in file.rows():
-            bad = calls.add(line, row)
-            if bad:
+            for bad in calls.add(line, row):
                 reading.fault(line, *bad)
         first, length = calls.sessions()
         recorded_s = calls.recorded_s()
@@ -121,14 +123,23 @@ class AgentTrace:
 
     def _starts(self, seed: int, duration_s: FloatArray) -> FloatArray:
         """Start of each session; with `concurrency` if every one takes its `duration_s`."""
-        if self.concurrency is None:
-            assert self.session_rate_per_s is not None
-            return poisson_arrivals(seed, len(duration_s), self.session_rate_per_s)
+        rate_per_s = self._rate_per_s
+        if rate_per_s is not None:
+            return poisson_arrivals(seed, len(duration_s), rate_per_s)
+        assert self.concurrency is not None
         free_s = [0.0] * min(self.concurrency, len(duration_s))
         return np.array([_next_start(free_s, length_s) for length_s in duration_s.tolist()])
 
+    @property
+    def _rate_per_s(self) -> float | None:
+        """Sessions that start per second; None with users who take them."""
+        if self.concurrency is None and self.session_rate_per_s is None:
+            return DEFAULT_SESSION_RATE_PER_S
+        return self.session_rate_per_s
+
     def _provenance(self, sha256: str, num_rows: int, seed: int) -> dict[str, Any]:
         options = {k: v for k, v in asdict(self).items() if k != "path"}
+        options["session_rate_per_s"] = self._rate_per_s
         return {**provenance_of_file("agent", sha256, num_rows, options), "seed": seed}
 
 

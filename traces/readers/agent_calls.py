@@ -34,19 +34,24 @@ class AgentCalls:
         self._last_call = -1
         self._last_time: float = 0
 
-    def add(self, line: int, row: dict[str, Any]) -> Bad | None:
-        """Append a row, or tell what is wrong with it."""
-        bad = why_not_label(row, "agent") or why_not_label(row, "session_id")
-        bad = bad or why_not_whole(row, "call", 0) or self._why_misplaced(row)
-        bad = bad or self.prompts.why_bad(row) or self._why_early(row)
-        if bad:
-            return bad
+    def add(self, line: int, row: dict[str, Any]) -> list[Bad]:
+        """Append a row, or tell all that is wrong with it."""
+        names = (why_not_label(row, "session_id"), why_not_whole(row, "call", 0))
+        misplaced = None if any(names) else self._why_misplaced(row)
+        in_prompt = self.prompts.faults(row)
+        early = None
+        if not (any(names) or misplaced or any(bad.kind == "timestamp" for bad in in_prompt)):
+            early = self._why_early(row)
+        whys = (why_not_label(row, "agent"), *names, misplaced, *in_prompt, early)
+        faults = [bad for bad in whys if bad]
+        if faults:
+            return faults
         self._last_time = row["timestamp"]
         self.prompts.add(line, row)
         self._numbers.append(row["call"])
         self._agents.add(row["agent"])
         self._sessions.add(row["session_id"])
-        return None
+        return []
 
     def _why_misplaced(self, row: dict[str, Any]) -> Bad | None:
         """What is wrong with session and call; later rows are judged by this one too."""

@@ -75,12 +75,13 @@ class AiperfTrace:
                 rows.fail(line)
                 continue
             start = metadata.get("request_start_ns")
+            faults = []
             if type(start) is not int:
                 why = f"request_start_ns {shown(start)}: must be an integer"
-                reading.fault(line, "request_start_ns", why)
-                continue
+                faults.append(("request_start_ns", why))
+                start = None
             session, turn = metadata.get("x_correlation_id"), metadata.get("turn_index")
-            rows.add(line, lengths, start=start, session=session, turn=turn)
+            rows.add(line, lengths, start=start, session=session, turn=turn, faults=faults)
         options = {"skip_failed": self.skip_failed}
         return rows.table("aiperf", source.sha256, self._arrivals(), seed, options, None)
 

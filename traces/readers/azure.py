@@ -103,10 +103,10 @@ def _good_rows(
         return np.arange(first_line, first_line + len(columns[0])), *columns
     lines, good = array("q"), []
     for line, row in enumerate(piece[:-1].split(b"\n"), first_line):
-        bad = _why_bad(row)
-        if bad:
+        faults = _faults(row)
+        for bad in faults:
             reading.fault(line, *bad)
-        else:
+        if not faults:
             lines.append(line)
             good.append(row + b"\n")
     columns = _parse(b"".join(good))
@@ -133,24 +133,25 @@ def _parse(piece: bytes) -> tuple[IntArray, IntArray, IntArray] | None:
     return time_ns, prompt_tokens, output_tokens
 
 
-def _why_bad(row: bytes) -> tuple[str, str] | None:
-    """Kind of the fault and what is wrong with a row, None if nothing is."""
+def _faults(row: bytes) -> list[tuple[str, str]]:
+    """Kind of each fault of a row and what is wrong."""
     if not row.strip():
-        return "blank line", f"blank line, must be {HEADER}"
+        return [("blank line", f"blank line, must be {HEADER}")]
     fields = row.decode().split(",")
     if len(fields) != 3:
         why = f"{len(fields)} fields in {shown(row.decode())}: must be 3, {HEADER}"
-        return "number of fields", why
+        return [("number of fields", why)]
     stamp, *lengths = fields
+    faults = []
     if not _is_time(stamp):
         why = f"TIMESTAMP {shown(stamp)}: must be like 2023-11-16 18:17:03.9799600"
-        return "TIMESTAMP", why
+        faults.append(("TIMESTAMP", why))
     for name, text in zip(HEADER.split(",")[1:], lengths, strict=True):
         is_count = text.isascii() and text.isdigit() and len(text) <= 9
         wrong = why_not_tokens(name, int(text) if is_count else text)
         if wrong:
-            return name, wrong
-    return None
+            faults.append((name, wrong))
+    return faults
 
 
 def _is_time(stamp: str) -> bool:

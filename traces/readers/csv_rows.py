@@ -85,11 +85,10 @@ class CsvRows:
             rows, error = self._some_rows()
             if not rows and error is None and self._rows.line_num == before:
                 break
-            lines = self._line_numbers(rows, before)
-            rows, lines, faults = self._of_right_width(rows, lines)
+            starts = self._line_numbers(rows, before)
+            rows, lines, faults = self._of_right_width(rows, starts[:-1])
             if error is not None:
-                why = f"row cannot be read: {error}"
-                faults.append(LineFault(self._rows.line_num, "row", why))
+                faults.append(_unreadable(int(starts[-1]), self._rows.line_num, error))
             columns = (
                 list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in self.header]
             )
@@ -107,11 +106,11 @@ class CsvRows:
         return rows, None
 
     def _line_numbers(self, rows: list[list[str]], before: int) -> IntArray:
-        """Line on which each row begins; the first follows line `before`."""
+        """Line on which each row begins, and what follows them; the first follows line `before`."""
         if self._rows.line_num - before == len(rows):
-            return np.arange(before + 1, before + 1 + len(rows))
+            return np.arange(before + 1, before + 2 + len(rows))
         spans = [1 + sum(field.count("\n") for field in row) for row in rows]
-        return before + 1 + np.append(0, np.cumsum(spans))[:-1]
+        return before + 1 + np.append(0, np.cumsum(spans, dtype=np.int64))
 
     def _of_right_width(
         self, rows: list[list[str]], lines: IntArray
@@ -135,3 +134,14 @@ class CsvRows:
     def _lines(self) -> Iterator[str]:
         pieces = (piece.decode() for _, piece in self._text.pieces())
         return chain.from_iterable(StringIO(piece, newline="\n") for piece in pieces)
+
+
+def _unreadable(first: int, last: int, error: csv.Error) -> LineFault:
+    """The fault of a row from line `first` to line `last`."""
+    text = str(error)
+    if text.startswith("new-line character"):
+        text = "carriage return outside quotes and not at the end of a line"
+    elif text == "unexpected end of data":
+        text = "quotes that never end"
+    rest = f" up to line {last}" if last > first else ""
+    return LineFault(first, "row", f"row{rest} cannot be read: {text}")

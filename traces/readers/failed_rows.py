@@ -1,7 +1,5 @@
 """Requests that failed when they were recorded: counted and refused, or left out on demand."""
 
-import numpy as np
-
 from sim.workload import IntArray
 from traces.readers.reading import Reading
 
@@ -21,16 +19,23 @@ class FailedRows:
         self._reading = reading
         self._is_skipped = is_skipped
         self._lines: list[IntArray] = []
+        self._where: list[str] = []
 
     @property
     def count(self) -> int:
         """How many there are so far."""
         return sum(map(len, self._lines))
 
-    def add(self, lines: IntArray) -> None:
-        """Note the lines of some failed rows."""
+    def add(self, lines: IntArray, where: str = "") -> None:
+        """Note the lines of some failed rows.
+
+        Args:
+            lines: their lines.
+            where: which request of that line it is, for messages.
+        """
         if len(lines):
             self._lines.append(lines)
+            self._where.append(where)
 
     def report(self, what: str) -> None:
         """Tell the pass of all of them, after the last row.
@@ -45,9 +50,10 @@ class FailedRows:
             self._reading.skip(FAILED, self.count)
             return
         total = f"{self.count:,} such row{'s' if self.count > 1 else ''} in the file"
-        for line in np.concatenate(self._lines).tolist() if self._lines else ():
-            why = f"{what}: a failed request, {total} (trace.skip_failed=true leaves them out)"
-            self._reading.fault(line, FAILED, why)
+        why = f"{what}: a failed request, {total} (trace.skip_failed=true leaves them out)"
+        for lines, where in zip(self._lines, self._where, strict=True):
+            for line in lines.tolist():
+                self._reading.fault(line, FAILED, where + why)
 
     def provenance(self) -> dict[str, dict[str, int]]:
         """What to add to the provenance."""

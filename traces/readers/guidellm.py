@@ -68,7 +68,7 @@ class GuideLlmTrace:
         Raises:
             TraceFormatError: the file is no such report, or in a strict pass a bad request.
         """
-        source = JsonElements(reading)
+        source = JsonElements(reading, are_rows=False)
         _, report = chosen_run(reading, list(source.objects()), None)
         found = report.get("benchmarks")
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
@@ -108,8 +108,9 @@ def _requests(reading: Reading, benchmark: dict[str, Any]) -> Iterator[tuple[str
 
 
 def _add(rows: ReplayedRows, group: str, i: int, request: dict[str, Any]) -> None:
+    where = f"requests.{group}[{i}]: "
     if group in FAILED_GROUPS or request.get("output_tokens") == 0:
-        rows.fail(0)
+        rows.fail(0, where)
         return
     info = request.get("info")
     info = info if isinstance(info, dict) else {}
@@ -119,7 +120,7 @@ def _add(rows: ReplayedRows, group: str, i: int, request: dict[str, Any]) -> Non
         start=next((request[name] for name in STARTS if request.get(name) is not None), None),
         session=info.get("conversation_id"),
         turn=info.get("turn_index"),
-        where=f"requests.{group}[{i}]: ",
+        where=where,
     )
 
 

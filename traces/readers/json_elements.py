@@ -18,13 +18,19 @@ class JsonElements:
 
     Args:
         reading: names the file.
+        are_rows: whether a pass that looks for faults goes on after an object with a key twice.
+
+    Attributes:
+        num_objects: objects so far, those with a key twice too.
     """
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, reading: Reading, *, are_rows: bool = True) -> None:
+        self._reading, self._are_rows = reading, are_rows
+        self.num_objects = 0
         self._text = TextFile(reading)
         self._pieces = self._text.pieces()
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(object_pairs_hook=self._with_keys)
+        self._repeated: str | None = None
         self._buffer, self._at, self._line = "", 0, 1
 
     @property
@@ -33,10 +39,11 @@ class JsonElements:
         return self._text.sha256
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The line on which each object begins, and the object.
+        """The line on which each object begins, and the object; none has a key twice.
 
         Raises:
-            TraceFormatError: as `TextFile.pieces`, or the file is no such JSON.
+            TraceFormatError: as `TextFile.pieces`, or the file is no such JSON; in a strict pass
+                also a key that appears twice.
         """
         is_list = self._peek() == "["
         if is_list:
@@ -46,7 +53,12 @@ class JsonElements:
                 found = shown(self._buffer[self._at : self._at + 20])
                 raise self._reading.refuse(self._line, f"{found}: must be a JSON object")
             line = self._line
-            yield line, self._object()
+            row = self._object()
+            self.num_objects += 1
+            if self._repeated is None:
+                yield line, row
+            else:
+                self._refuse_repeated(line, f"key {shown(self._repeated)} appears twice")
             if is_list and self._peek() == ",":
                 self._at += 1
                 if self._peek() == "]":
@@ -54,6 +66,11 @@ class JsonElements:
             elif is_list and self._peek() not in ("]", ""):
                 raise self._reading.refuse(self._line, "not valid JSON: no comma between objects")
         self._end(is_list)
+
+    def _refuse_repeated(self, line: int, why: str) -> None:
+        if not self._are_rows:
+            raise self._reading.refuse(line, why)
+        self._reading.fault(line, "repeated key", why)
 
     def _end(self, is_list: bool) -> None:
         if is_list != (self._peek() == "]"):
@@ -77,6 +94,7 @@ class JsonElements:
 
     def _object(self) -> dict[str, Any]:
         while True:
+            self._repeated = None
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._at)
             except json.JSONDecodeError as error:
@@ -91,6 +109,14 @@ class JsonElements:
             self._at = end
             assert isinstance(value, dict)
             return value
+
+    def _with_keys(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object as it is decoded; notes a key that appears twice."""
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            self._repeated = next(name for name in names if names.count(name) > 1)
+        return found
 
     def _more(self) -> bool:
         """Add a piece of the file to the buffer; false at the end."""

@@ -76,9 +76,11 @@ def _parse(text: bytes, keys: Sequence[str]) -> dict[str, Any] | Bad:
         repeated = _repeated_key(text)
         if repeated is not None:
             return Bad("repeated key", f"key {shown(repeated)} appears twice")
-    for key in keys:
-        if key not in row:
-            return Bad("missing key", f"key {key!r} is missing, a row needs {', '.join(keys)}")
+    missing = [key for key in keys if key not in row]
+    if missing:
+        what = ", ".join(map(repr, missing))
+        what = f"keys {what} are" if len(missing) > 1 else f"key {what} is"
+        return Bad("missing key", f"{what} missing, a row needs {', '.join(keys)}")
     return row
 
 

@@ -34,18 +34,19 @@ class LinkedChats:
     def __len__(self) -> int:
         return len(self._chats)
 
-    def why_bad(self, row: dict[str, Any]) -> Bad | None:
-        """What is wrong with a row on its own, None if nothing is."""
-        return (
-            why_not_whole(row, "chat_id", 0)
-            or why_not_whole(row, "parent_chat_id", -1)
-            or self.prompts.why_bad(row)
-            or why_not_label(row, "type")
-            or why_not_whole(row, "turn", 1)
+    def faults(self, row: dict[str, Any]) -> list[Bad]:
+        """All that is wrong with a row on its own."""
+        whys = (
+            why_not_whole(row, "chat_id", 0),
+            why_not_whole(row, "parent_chat_id", -1),
+            *self.prompts.faults(row),
+            why_not_label(row, "type"),
+            why_not_whole(row, "turn", 1),
         )
+        return [bad for bad in whys if bad]
 
     def add(self, line: int, row: dict[str, Any]) -> None:
-        """Append a row that `why_bad` finds nothing wrong with."""
+        """Append a row that has no `faults`."""
         self.prompts.add(line, row)
         self._chats.append(row["chat_id"])
         self._parents.append(row["parent_chat_id"])

@@ -51,10 +51,10 @@ class MooncakeTrace:
         file = JsonLines(reading, BLOCK_KEYS)
         good = PromptRows(self.block_tokens, MAX_TIMESTAMP_MS, "milliseconds from the start")
         for line, row in file.rows():
-            bad = good.why_bad(row)
-            if bad:
+            faults = good.faults(row)
+            for bad in faults:
                 reading.fault(line, *bad)
-            else:
+            if not faults:
                 good.add(line, row)
         options = {"block_tokens": self.block_tokens, "sort": self.sort}
         table = TraceTable(

@@ -35,6 +35,8 @@ class ParquetSource:
         self._reading = reading
         path = require_path("trace.path", reading.path)
         with _refusing(reading):
+            if path.is_fifo():
+                raise reading.refuse(0, "is a pipe, must be a file: parquet begins at its end")
             self.sha256, self._num_bytes = _digest(path)
             self._file: Any = pq.ParquetFile(path, page_checksum_verification=True)
             self._schema: Any = self._file.schema_arrow

@@ -39,37 +39,43 @@ class PromptRows:
         self._lines, self._prompts, self._outputs, self._counts = (array("q") for _ in range(4))
         self._ids = array("i")
 
-    def why_bad(self, row: dict[str, Any]) -> Bad | None:
-        """What is wrong with the keys in `BLOCK_KEYS`, None if nothing is."""
-        time = row["timestamp"]
-        is_time = type(time) in (int, float) and 0 <= time <= self._max_timestamp
-        if not (is_time and isfinite(time)):
-            allowed = f"a number of {self._unit}, 0 to {self._max_timestamp:,}"
-            return Bad("timestamp", f"timestamp {shown(time)}: must be {allowed}")
-        for key in ("input_length", "output_length"):
-            why = why_not_tokens(key, row[key])
-            if why:
-                return Bad(key, why)
-        why = self._why_bad_ids(row["hash_ids"], row["input_length"])
-        return Bad("hash_ids", why) if why else None
+    def faults(self, row: dict[str, Any]) -> list[Bad]:
+        """All that is wrong with the keys in `BLOCK_KEYS`."""
+        prompt_tokens = row["input_length"]
+        why_prompt = why_not_tokens("input_length", prompt_tokens)
+        whys = (
+            ("timestamp", self._why_bad_time(row["timestamp"])),
+            ("input_length", why_prompt),
+            ("output_length", why_not_tokens("output_length", row["output_length"])),
+            ("hash_ids", self._why_bad_ids(row["hash_ids"], None if why_prompt else prompt_tokens)),
+        )
+        return [Bad(key, why) for key, why in whys if why]
 
-    def _why_bad_ids(self, ids: Any, prompt_tokens: int) -> str | None:
+    def _why_bad_time(self, time: Any) -> str | None:
+        is_time = type(time) in (int, float) and 0 <= time <= self._max_timestamp
+        if is_time and isfinite(time):
+            return None
+        allowed = f"a number of {self._unit}, 0 to {self._max_timestamp:,}"
+        return f"timestamp {shown(time)}: must be {allowed}"
+
+    def _why_bad_ids(self, ids: Any, prompt_tokens: int | None) -> str | None:
+        """What is wrong with the ids of a prompt, of which None does not tell the length."""
         if type(ids) is not list:
             return f"hash_ids {shown(ids)}: must be a list of integers"
-        needed = -(-prompt_tokens // self._block_tokens)
+        needed = len(ids) if prompt_tokens is None else -(-prompt_tokens // self._block_tokens)
         if len(ids) != needed:
             return (
                 f"hash_ids has {len(ids)} ids: must be {needed}, one per {self._block_tokens} "
                 f"tokens (trace.block_tokens) of input_length {prompt_tokens}"
             )
         is_int = {int}.issuperset(map(type, ids))
-        if is_int and min(ids) >= 0 and max(ids) <= MAX_ID:
+        if is_int and min(ids, default=0) >= 0 and max(ids, default=0) <= MAX_ID:
             return None
         bad = next(i for i in ids if type(i) is not int or not 0 <= i <= MAX_ID)
         return f"hash_ids contains {shown(bad)}: must be integers from 0 to 2**62"
 
     def add(self, line: int, row: dict[str, Any]) -> None:
-        """Append a row that `why_bad` finds nothing wrong with."""
+        """Append a row that has no `faults`."""
         self._lines.append(line)
         self._timestamps.append(row["timestamp"])
         self._prompts.append(row["input_length"])

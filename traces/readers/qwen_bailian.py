@@ -64,10 +64,10 @@ class QwenBailianTrace:
         """Read the file in one pass."""
         file, chats = JsonLines(reading, KEYS), LinkedChats(self.block_tokens)
         for line, row in file.rows():
-            bad = chats.why_bad(row)
-            if bad:
+            faults = chats.faults(row)
+            for bad in faults:
                 reading.fault(line, *bad)
-            else:
+            if not faults:
                 chats.add(line, row)
         parent, is_good = chats.parents(reading)
         good = np.flatnonzero(is_good)

@@ -1,6 +1,7 @@
 """The requests that a benchmark sent: checked one by one, put in the order of their starts."""
 
 from array import array
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -35,9 +36,9 @@ class ReplayedRows:
         self._prompts, self._outputs, self._turns = array("q"), array("q"), array("q")
         self._sessions: list[str | None] = []
 
-    def fail(self, line: int) -> None:
-        """Note a request that failed."""
-        self._failed.add(np.array([line]))
+    def fail(self, line: int, where: str = "") -> None:
+        """Note a request that failed; arguments as those of `add`."""
+        self._failed.add(np.array([line]), where)
 
     def add(
         self,
@@ -48,8 +49,9 @@ class ReplayedRows:
         session: Any = None,
         turn: Any = None,
         where: str = "",
+        faults: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Append a request, or report what is wrong with it.
+        """Append a request, or report all that is wrong with it.
 
         Args:
             line: where it is in the file.
@@ -58,17 +60,20 @@ class ReplayedRows:
             session: name of its conversation, if it has one.
             turn: number in the conversation, from 0.
             where: which request of that line it is, for messages.
+            faults: what is already known to be wrong with it: kinds and reasons.
         """
         (prompt_name, prompt), (output_name, output) = row.items()
         prompt, output = _whole(prompt), _whole(output)
+        found = list(faults)
         for name, value in ((prompt_name, prompt), (output_name, output)):
             why = why_not_tokens(name, value)
             if why:
-                self._reading.fault(line, name, where + why)
-                return
+                found.append((name, why))
         if start is not None and not _is_number(start):
-            why = f"{where}start time {shown(start)}: must be a number"
-            self._reading.fault(line, "start time", why)
+            found.append(("start time", f"start time {shown(start)}: must be a number"))
+        for kind, why in found:
+            self._reading.fault(line, kind, where + why)
+        if found:
             return
         self._prompts.append(prompt)
         self._outputs.append(output)

@@ -108,7 +108,8 @@ def read_clients(
         if windows is not None:
             start_s, end_s = _bounds(period, windows)
             client = Client(name, windows, files.lengths(name), start_s, end_s, {})
-            clients += [client] if _is_readable(files, client) else []
+            is_good = name not in files.bad_lengths and _is_readable(files, client)
+            clients += [client] if is_good else []
     if missing_lengths == "skip":
         clients = [_without_missing(client, reading) for client in clients]
     if most is not None:
@@ -128,11 +129,17 @@ def read_clients(
         for client in lacking:
             why = (
                 f"{client.name} has no lengths in {len(client.missing())} of its windows "
-                f"({len(lacking)} such clients; trace.missing_lengths=pool or skip reads the rest)"
+                f"({_clients(len(lacking))}; trace.missing_lengths=pool draws these lengths from "
+                "all other clients, which the public language data need; skip leaves the requests "
+                "out)"
             )
             reading.fault(0, "lengths", why)
         return [client for client in clients if not client.missing()]
     return [_with_pool(client, clients) if client.missing() else client for client in clients]
+
+
+def _clients(number: int) -> str:
+    return "1 such client" if number == 1 else f"{number:,} such clients"
 
 
 def _bounds(period: tuple[float, float | None], windows: ArrivalWindows) -> tuple[float, float]:

@@ -11,9 +11,9 @@ Source: alibaba/ServeGen, README and the files of its data folder.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +67,7 @@ class ServeGenFiles:
 
     Attributes:
         clients: names of the clients, sorted.
+        bad_lengths: clients whose lengths cannot be read, in a pass that looks for faults.
 
     Raises:
         TraceFormatError: there is no such directory, or no client in it.
@@ -76,6 +77,7 @@ class ServeGenFiles:
         self._reading = reading
         self._directory = Path(reading.path)
         self._digests: dict[str, str] = {}
+        self.bad_lengths: set[str] = set()
         try:
             names = sorted(item.name for item in self._directory.iterdir())
             self._num_bytes = {
@@ -103,7 +105,9 @@ class ServeGenFiles:
 
     def windows(self, client: str) -> ArrivalWindows | None:
         """Arrivals of a client; None if its file is bad, in a pass that looks for faults."""
-        rows = [row for row in self._rows(client) if row is not None]
+        rows = self._rows(client)
+        if rows is None:
+            return None
         if len(rows) < 2:
             self._fault(client + TRACE, 0, "window", "must have at least two windows")
             return None
@@ -117,12 +121,21 @@ class ServeGenFiles:
         return ArrivalWindows(start_s, rate_per_s, family.astype(np.int64), shape)
 
     def lengths(self, client: str) -> Lengths | None:
-        """Lengths of a client; None if there are none."""
+        """Lengths of a client; None if there are none, or bad ones."""
         name = client + DATASET
         if name not in self._num_bytes:
             return None
+        lengths = self._lengths(name)
+        if lengths is None:
+            self.bad_lengths.add(client)
+        return lengths
+
+    def _lengths(self, name: str) -> Lengths | None:
+        text = self._text(name)
+        if text is None:
+            return None
         try:
-            found = json.loads(self._text(name))
+            found = json.loads(text, object_pairs_hook=_without_repeated)
         except (ValueError, RecursionError) as error:
             why = f"not valid JSON: {' '.join(str(error).split())}"
             self._fault(name, 0, "JSON", why)
@@ -131,8 +144,13 @@ class ServeGenFiles:
             by_start = {float(start): texts for start, texts in found.items()}
         except (AttributeError, ValueError):
             by_start = {}
-        if not by_start or not all(isinstance(texts, dict) for texts in by_start.values()):
-            why = "must be an object of starts of windows, seconds, to objects of histograms"
+        is_fine = bool(by_start) and len(by_start) == len(found)
+        is_fine = is_fine and all(0 <= start <= MAX_TIME_S for start in by_start)
+        if not is_fine or not all(isinstance(texts, dict) for texts in by_start.values()):
+            why = (
+                f"must be an object of different starts of windows, 0 to {MAX_TIME_S:,.0f} s, to "
+                "objects of histograms"
+            )
             self._fault(name, 0, "JSON", why)
             return None
         starts = sorted(by_start)
@@ -142,23 +160,30 @@ class ServeGenFiles:
         """Report bad lengths of a client."""
         self._fault(client + DATASET, 0, "lengths", why)
 
-    def _rows(self, client: str) -> Iterator[tuple[float, float, float, float] | None]:
+    def _rows(self, client: str) -> list[tuple[float, float, float, float]] | None:
+        """The windows of a client's file; None if one of them is bad, which is reported."""
         name = client + TRACE
-        for line, text in enumerate(self._text(name).decode().splitlines(), 1):
+        content = self._text(name)
+        if content is None:
+            return None
+        texts = content.decode().splitlines()
+        rows = []
+        for line, text in enumerate(texts, 1):
             try:
-                yield _window(text)
+                rows.append(_window(text))
             except ValueError as error:
                 self._fault(name, line, "window", str(error))
-                yield None
+        return rows if len(rows) == len(texts) else None
 
-    def _text(self, name: str) -> bytes:
+    def _text(self, name: str) -> bytes | None:
+        """A file; None if it cannot be read, which is reported."""
         reading = Reading(self._directory / name)
         source = TextFile(reading)
         try:
             text = source.read()
         except TraceFormatError as error:
             self._fault(name, error.line, "file", error.why)
-            return b""
+            return None
         self._digests[name] = source.sha256
         if self._reading.progress is not None:
             num_read = sum(self._num_bytes[done] for done in self._digests)
@@ -168,6 +193,20 @@ class ServeGenFiles:
     def _fault(self, name: str, line: int, kind: str, why: str) -> None:
         where = f"{name}:{line}" if line else name
         self._reading.fault(0, kind, f"{where}: {why}")
+
+
+def _without_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        ValueError: a key appears twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {shown(repeated)} appears twice")
+    return found
 
 
 def _window(text: str) -> tuple[float, float, float, float]:

@@ -125,6 +125,8 @@ class ShareGptTrace:
 
 
 def _is_json(reading: Reading) -> bool:
+    if Path(reading.path).is_fifo():
+        raise reading.refuse(0, "is a pipe, must be a file: its beginning is read twice")
     for _, piece in TextFile(Reading(reading.path)).pieces():
         if piece.strip():
             return piece.lstrip()[:1] in (b"[", b"{")
@@ -134,9 +136,7 @@ def _is_json(reading: Reading) -> bool:
 def _read_json(reading: Reading, chats: Chats) -> str:
     """Take in all objects; the digest."""
     source = JsonElements(reading)
-    num_objects = 0
     for line, row in source.objects():
-        num_objects += 1
         key = next((key for key in MESSAGES if key in row), None)
         pair = next((pair for pair in PAIRS if pair[0] in row and pair[1] in row), None)
         if key is not None:
@@ -149,7 +149,7 @@ def _read_json(reading: Reading, chats: Chats) -> str:
                 chats.add_counts(row[pair[0]], row[pair[1]])
         else:
             reading.fault(line, "object", f"object has {_wanted()}")
-    if not num_objects:
+    if not source.num_objects:
         raise reading.refuse(0, "is empty, must have at least one object")
     return source.sha256
 

@@ -50,11 +50,13 @@ def in_arrival_order(
         reading = Reading(reading)
     for row in () if sort else early.tolist():
         gap_s = float(table.arrival_s[row - 1] - table.arrival_s[row])
+        here, before = (k + first_line if lines is None else int(lines[k]) for k in (row, row - 1))
+        above = "the line above" if before == here - 1 else f"line {before}"
         why = (
-            f"arrives {gap_s:.9g} s before the line above; rows must be in order of time "
+            f"arrives {gap_s:.9g} s before {above}; rows must be in order of time "
             "(trace.sort=true sorts them)"
         )
-        reading.fault(row + first_line if lines is None else int(lines[row]), "order", why)
+        reading.fault(here, "order", why)
     return table.take(np.argsort(clock, kind="stable"))
 
 

@@ -62,16 +62,17 @@ class VllmBenchTrace:
         Raises:
             TraceFormatError: the file is no such result, or in a strict pass a bad request.
         """
-        source = JsonElements(reading)
+        source = JsonElements(reading, are_rows=False)
         line, result = chosen_run(reading, list(source.objects()), self.run)
         columns = _columns(reading, line, result)
         rows = ReplayedRows(reading, self.skip_failed)
         for i, (prompt, output, error, start) in enumerate(zip(*columns, strict=True)):
+            where = f"request {i}: "
             if error or output == 0:
-                rows.fail(line)
+                rows.fail(line, where)
                 continue
             row = {"input_lens": prompt, "output_lens": output}
-            rows.add(line, row, start=start, where=f"request {i}: ")
+            rows.add(line, row, start=start, where=where)
         users = result.get("max_concurrency")
         users = users if type(users) is int and users > 0 else None
         options = {"run": self.run, "skip_failed": self.skip_failed}

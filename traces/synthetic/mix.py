@@ -96,7 +96,7 @@ def _require_part(key: str, part: Any) -> None:
     if not callable(getattr(part["trace"], "load", None)):
         raise ConfigError(
             f"{key}.trace={shown(part['trace'])}: must be a section with _target_ that names a "
-            "kind of trace"
+            f"kind of trace; trace@{key}.trace=KIND chooses one with its defaults"
         )
     for name in LABELS:
         label = part.get(name)

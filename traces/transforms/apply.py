@@ -31,7 +31,7 @@ def transform(
     """
     asked = Transforms(**options)
     table = _choose_rows(table, asked, seed)
-    if resample and not asked.is_drawn:
+    if resample:
         table = resample_stretches(table, seed)
     table = _change_lengths(table, asked)
     if asked.strip_prefixes:

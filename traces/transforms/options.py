@@ -97,12 +97,6 @@ class Transforms:
         """Options that are not at their default, in the order of the fields."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) != f.default)
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether one of them draws by the seed."""
-        has_random_copies = self.copies > 1 and self.copy_offsets != "even"
-        return self.poissonise or self.sample < 1 or has_random_copies
-
     def _refuse_wrong_offsets(self) -> None:
         if self.copy_offsets is not None and self.copy_offsets not in COPY_OFFSETS:
             allowed = " or ".join(COPY_OFFSETS)

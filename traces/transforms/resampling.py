@@ -4,7 +4,9 @@ The recording is cut into stretches of equal length by the starts of its session
 where it names no sessions), and as many stretches are drawn with replacement and put one behind the
 other. Within a stretch everything stays as recorded: bursts, sessions, what prompts share. One that
 is drawn again shares with its earlier occurrence only what all prompts of the trace begin with, so
-that the draw itself makes no cache hits.
+that the draw itself makes no cache hits. Turns that would come after the end of the trace come at
+its start instead, like turns of sessions that began before it did: the rate stays even, and they
+follow no request there.
 
 Source: block bootstrap for dependent data (Kuensch 1989), with blocks at fixed places.
 """
@@ -15,6 +17,7 @@ import numpy as np
 
 from sim.errors import ConfigError
 from sim.rng import stream
+from sim.workload import FloatArray, IntArray
 from traces.schema import TraceTable
 from traces.transforms.record import recorded
 from traces.transforms.repeating import repeat_rows
@@ -38,7 +41,8 @@ def resample_stretches(table: TraceTable, seed: int) -> TraceTable:
         )
     groups = whole_sessions(table)
     start_s = table.arrival_s[groups.first_row]
-    length_s = period_s(start_s) / NUM_STRETCHES
+    whole_s = max(period_s(start_s), float(start_s[-1] - start_s[0]))
+    length_s = whole_s / NUM_STRETCHES
     if not length_s > 0:
         raise ConfigError(
             "replications: all requests of this trace arrive at the same time, so there are no "
@@ -57,10 +61,22 @@ def resample_stretches(table: TraceTable, seed: int) -> TraceTable:
             "too unevenly to be resampled"
         )
     moved_s = np.repeat((np.arange(NUM_STRETCHES) - drawn) * length_s, counts)
-    arrival_s = np.maximum(table.arrival_s[row] + moved_s, 0.0)
+    since_s = table.arrival_s[row] + moved_s - start_s[0]
+    lap = np.floor(since_s / whole_s).clip(min=0.0)
+    arrival_s = start_s[0] + np.maximum(since_s - lap * whole_s, 0.0)
     many = repeat_rows(table, row, part, np.repeat(copies, counts))
-    order = np.lexsort((np.arange(len(row)), arrival_s))
-    return recorded(
-        replace(many, arrival_s=arrival_s).take(order),
-        resampled={"stretches": NUM_STRETCHES, "seed": seed},
+    many = replace(
+        many,
+        arrival_s=arrival_s,
+        parent_id=_in_same_lap(many.parent_id, lap),
+        after=_in_same_lap(many.after, lap),
     )
+    order = np.lexsort((np.arange(len(row)), arrival_s))
+    return recorded(many.take(order), resampled={"stretches": NUM_STRETCHES, "seed": seed})
+
+
+def _in_same_lap(other: IntArray | None, lap: FloatArray) -> IntArray | None:
+    """Rows that others continue or wait for, -1 where those came to the start and these did not."""
+    if other is None:
+        return None
+    return np.where((other >= 0) & (lap[other] == lap), other, -1)

@@ -58,6 +58,17 @@ def test_a_sweep_refuses_a_place_of_hydra() -> None:
         api.sweep("seed=0,1", "hydra.sweep.dir=x")
 
 
+def test_a_sweep_has_one_launcher() -> None:
+    with pytest.raises(ConfigError, match="hydra/launcher=basic: leave it out"):
+        api.sweep("seed=0,1", "hydra/launcher=basic")
+
+
+@pytest.mark.parametrize("call", [api.compose, api.run, api.sweep])
+def test_overrides_in_a_list_are_refused(call: Callable[..., object]) -> None:
+    with pytest.raises(ConfigError, match=r"\['seed=1'\]: overrides are texts such as"):
+        call(["seed=1"])
+
+
 def test_an_interrupted_run_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped:
         is_interrupted = True
@@ -88,8 +99,28 @@ def test_requests_of_all_runs_carry_their_labels(two: Path) -> None:
     assert frame["is_good"].tolist() == [True, False] * 2
 
 
-def test_runs_without_steps_have_no_rows(two: Path) -> None:
-    assert len(api.steps(api.load(two))) == 0
+def test_steps_that_were_not_written_are_asked_for(two: Path) -> None:
+    runs = api.load(two)
+    with pytest.raises(FlocksimError, match=r"1: has no steps\.parquet: .* output\.steps=true"):
+        api.steps(runs)
+    with pytest.raises(FlocksimError, match=r"2: has no steps\.parquet: .* output\.steps=true"):
+        _ = runs[1].steps
+
+
+def test_jobs_that_could_not_run_have_no_steps(tmp_path: Path) -> None:
+    runs = api.sweep(*TINY, "output.steps=true", "engine.num_gpu_blocks=null,1", directory=tmp_path)
+    assert [run.status for run in runs] == ["ok", "infeasible"]
+    assert set(api.steps(runs)["run"]) == {"0"}
+
+
+def test_a_run_is_shown_in_one_short_line(tmp_path: Path) -> None:
+    (run,) = api.load(write_job(tmp_path / "job", "routing=jsq"))
+    assert repr(run) == f"Run('{tmp_path}/job', status='ok', policy='jsq + fcfs')"
+
+
+def test_a_figure_over_one_rate_is_refused(two: Path) -> None:
+    with pytest.raises(FlocksimError, match="no offered rate: it takes requests"):
+        api.plot(api.load(two), "latency_vs_rate")
 
 
 def test_metrics_and_comparison_are_those_of_the_command(two: Path) -> None:
@@ -108,6 +139,14 @@ def test_a_copy_counts_once(two: Path) -> None:
 def test_the_report_is_printed(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     api.report(api.load(two), metrics=["ttft_mean"])
     assert capsys.readouterr().out.startswith("setting")
+
+
+def test_one_name_need_not_stand_in_a_list(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = api.load(two)
+    api.report(runs, metrics="ttft_mean")
+    assert "TTFT mean" in capsys.readouterr().out
+    policies = api.compare(runs, policy_keys="trace.rate_scale")["policy"]
+    assert policies.tolist() == ["round_robin rate_scale=1", "round_robin rate_scale=2"]
 
 
 def test_the_example_of_the_manual_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from experiments.capacity import flood_cache
 from experiments.capacity.flood import Flood, flood_of
 from experiments.capacity.flood_cache import cache_directory
+from experiments.capacity.steady import steady_rate
 from experiments.composing import compose_config
 from experiments.job import JobRun, simulate_job
 from experiments.results.json_text import json_text
@@ -71,6 +72,19 @@ def test_the_flood_is_that_of_a_job_with_all_requests_at_once() -> None:
     assert not flood.result.workload.arrival_s.any()
     offered = simulated("trace.load=0.5", "routing=jsq").document["offered_load"]
     assert offered["flood_rate_per_s"] == flood.metrics["request_rate_per_s"]
+    assert offered["does_drain_dominate"] is True
+
+
+def test_the_flood_throughput_is_that_while_requests_wait() -> None:
+    few = "engine.max_num_seqs=2"
+    flood = simulated("trace.flood=true", "routing=least_requests", few)
+    requests = flood.result.requests
+    offered = simulated("trace.load=0.5", few).document["offered_load"]
+    steady = steady_rate(requests.admitted_s, requests.finish_s)
+    assert offered["does_drain_dominate"] is False
+    assert offered["flood_rate_per_s"] == steady.rate_per_s
+    assert offered["offered_rate_per_s"] == 0.5 * offered["flood_rate_per_s"]
+    assert offered["flood_rate_per_s"] != flood.metrics["request_rate_per_s"]
 
 
 def test_a_flood_asks_nobody_to_wait() -> None:
@@ -89,10 +103,18 @@ def test_the_flood_is_read_from_the_disk_and_a_broken_file_is_ignored(
     flood_cache._known.clear()
     assert json_text(simulated("trace.load=0.7").document) == json_text(first)
     assert len(floods) == 1
-    stored.write_text(json.dumps({"flood_rate_per_s": -1.0, "trace_rate_per_s": 2.0}))
-    flood_cache._known.clear()
-    assert simulated("trace.load=0.7").document == first
-    assert len(floods) == 2
+    whole = json.loads(stored.read_text())
+    for number, broken in enumerate(
+        [
+            {**whole, "flood_rate_per_s": -1.0},
+            {**whole, "does_drain_dominate": "no"},
+            {"flood_rate_per_s": 1.0, "trace_rate_per_s": 2.0},
+        ]
+    ):
+        stored.write_text(json.dumps(broken))
+        flood_cache._known.clear()
+        assert simulated("trace.load=0.7").document == first
+        assert len(floods) == 2 + number
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
@@ -126,6 +148,7 @@ def test_the_key_does_not_depend_on_where_the_flood_was_kept() -> None:
         (["trace.load=0.7", "trace.flood=true"], "together with trace.flood=true"),
         (["trace.flood=true", "trace.replay_concurrency=2"], "with trace.replay_concurrency=2"),
         (["trace.load=0.7", "trace.arrivals=all_at_once"], "has no rate that could be scaled"),
+        (["trace.load=1e12"], "trace.load=1e+12: the rate of this trace would be scaled by"),
         (["trace.load=0.7", "engine.num_gpu_blocks=2"], "not one request fits into this cluster"),
     ],
 )

@@ -205,10 +205,68 @@ def test_settings_of_the_user_do_not_show(runs: list[Run]) -> None:
     assert picture.axes[0].spines["left"].get_linewidth() == 0.6
 
 
-def test_goodput_has_its_ideal_up_to_a_quarter_above_the_best(runs: list[Run]) -> None:
+def test_goodput_has_the_offered_rate_beside_it_and_says_what_it_is_per(runs: list[Run]) -> None:
     table = plotted_data("goodput_vs_rate", runs)
-    ideal = table[table["kind"] == "ideal"]
-    assert ideal["value"].tolist() == ideal["offered_rate_per_s"].tolist() == [0.0, 9 / 4]
+    offered = table[table["kind"] == "offered"]
+    assert offered["value"].tolist() == offered["offered_rate_per_s"].tolist() == [0.0, 9 / 4]
+    picture = figure("goodput_vs_rate", runs)
+    assert "offered rate" in [text.get_text() for text in picture.legends[0].get_texts()]
+    assert picture.get_suptitle().endswith("goodput per second of makespan, drain included")
+
+
+@pytest.mark.parametrize("name", ["latency_vs_rate", "goodput_vs_rate", "heatmap"])
+def test_one_rate_is_refused_as_on_the_command_line(name: str, runs: list[Run]) -> None:
+    with pytest.raises(FigureError, match="all runs have the same offered rate"):
+        figure(name, [run for run in runs if "trace.rate_scale=1.0" in run.overrides])
+
+
+def test_a_frontier_of_one_point_is_refused_and_of_two_is_not(runs: list[Run]) -> None:
+    with pytest.raises(FigureError, match="there is one point: it takes several loads or policies"):
+        figure("frontier", runs[:2])
+    assert isinstance(figure("frontier", runs[:4]), Figure)
+    assert isinstance(figure("frontier", [*runs[:2], *runs[4:6]]), Figure)
+
+
+def test_one_name_need_not_stand_in_a_list(runs: list[Run]) -> None:
+    table = plotted_data("latency_vs_rate", runs, quantities="ttft", statistics="mean")
+    assert set(table["metric"]) == {"ttft_mean_s"}
+    assert set(plotted_data("differences", runs, metrics="ttft_p99_s")["metric"]) == {"ttft_p99_s"}
+
+
+def test_a_difference_without_interval_stands_inside_its_panel(runs: list[Run]) -> None:
+    picture = figure("differences", [runs[0], runs[4]])
+    picture.draw_without_rendering()
+    for axes in picture.axes:
+        (line,) = (line for line in axes.lines if line.get_marker() not in ("None", ""))
+        low, high = axes.get_xlim()
+        place = (float(np.asarray(line.get_xdata())[0]) - low) / (high - low)
+        assert 0.05 < place < 0.95
+    setting, policy = picture.axes[0].get_yticklabels()
+    assert setting.get_window_extent().y0 > policy.get_window_extent().y1 - 1
+
+
+def test_the_last_hundredth_of_a_distribution_can_be_read(runs: list[Run]) -> None:
+    (axes,) = figure("cdf", runs, quantities=["ttft"]).axes
+    heights = axes.transAxes.inverted().transform(
+        axes.transData.transform([(1.0, share) for share in (0, 50, 90, 99, 100)])
+    )[:, 1]
+    assert heights[0] == pytest.approx(0)
+    assert heights[-1] == pytest.approx(1)
+    assert np.diff(heights).min() > 0.12
+
+
+def test_time_begins_at_0_and_few_instances_are_all_named(tmp_path: Path) -> None:
+    table = requests_table(3.0 + np.arange(9), np.full(9, 0.1), np.full(9, 2))
+    for number, named in ((4, ["0", "1", "2", "3"]), (20, ["0", "19"])):
+        run = write_run(
+            tmp_path / f"{number}",
+            metrics=latency_metrics(0.1),
+            requests=table,
+            config={"cluster": {"num_instances": number}},
+        )
+        axes = figure("timeline", [run]).axes[-2]
+        assert axes.get_xlim()[0] == 0.0
+        assert [tick.get_text() for tick in axes.get_yticklabels()] == named
 
 
 def test_a_metric_without_values_is_named(tmp_path: Path) -> None:

@@ -41,16 +41,18 @@ def test_what_is_left_out_is_told_with_the_reason(
     run = write_run(tmp_path / "0", metrics=latency_metrics(0.1))
     failed = write_run(tmp_path / "1", "routing=jsq", status="failed", regime=None)
     written = save_all([run, failed], tmp_path / "out")
-    assert [path.stem for path in written] == ["frontier"]
+    assert written == []
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "figures: 1 of 2 runs failed, were infeasible or were interrupted: not drawn"
     assert [line.partition(":")[0] for line in lines[1:]] == [
-        f"figure {name} left out" for name in NAMES if name != "frontier"
+        f"figure {name} left out" for name in NAMES
     ]
     assert lines[1] == (
         "figure latency_vs_rate left out: no offered rate: it takes requests.parquet with "
         "arrivals at several times"
     )
+    why = "there is one point: it takes several loads or policies"
+    assert f"figure frontier left out: {why}" in lines
 
 
 def test_a_lone_rate_is_drawn_against_measured_ones_only(

@@ -33,7 +33,6 @@ def test_a_run_knows_its_choices_overrides_and_files(tmp_path: Path) -> None:
     assert run.overrides == ["routing=jsq", "seed=3"]
     assert run.requests is not None
     pd.testing.assert_frame_equal(run.requests, table)
-    assert run.steps is None
     assert run.distributions is None
 
 
@@ -114,6 +113,47 @@ def test_a_damaged_result_is_named(tmp_path: Path, content: str, why: str) -> No
         load_runs(tmp_path)
     assert str(error.value).startswith(f"{path}: ")
     assert why in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ({"metrics": [1]}, "metrics is [1], must be an object or null"),
+        ({"metrics": None}, "status is 'ok', but metrics are missing"),
+        ({"metrics": {"ttft_mean_s": "x"}}, "metrics.ttft_mean_s is 'x', must be a number or null"),
+        ({"provenance": []}, "provenance is [], must be an object or null"),
+        ({"seed": "x"}, "seed is 'x', must be an integer or null"),
+        ({"flags": ["odd"]}, "flags[0] is 'odd', must be an object with flag and text"),
+        ({"replications": {}}, "replications is {}, must be a list or null"),
+        ({"replications": [3]}, "replications[0] is 3, must be an object with metrics"),
+        (
+            {"replications": [{"metrics": {}, "seed": 1}]},
+            "replications[0].replication is None, must be an integer",
+        ),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named(
+    tmp_path: Path, damage: dict[str, object], why: str
+) -> None:
+    path = write_job(tmp_path) / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    with pytest.raises(ResultError) as error:
+        load_runs(tmp_path)
+    assert str(error.value) == f"{path}: {why}"
+
+
+def test_overrides_that_are_no_list_are_named(tmp_path: Path) -> None:
+    (write_job(tmp_path) / "run.json").write_text('{"overrides": 5}')
+    with pytest.raises(ResultError, match=r"run\.json: overrides is 5, must be a list"):
+        load_runs(tmp_path)
+
+
+def test_a_table_of_another_kind_is_named(tmp_path: Path) -> None:
+    table = request_table(arrival_s=[0.0, 1.0])
+    (run,) = load_runs(write_job(tmp_path, requests=table))
+    table.to_parquet(tmp_path / "distributions.parquet")
+    with pytest.raises(ResultError, match=r"distributions\.parquet: has no column quantile"):
+        _ = run.distributions
 
 
 def test_a_damaged_table_is_named(tmp_path: Path) -> None:

@@ -101,3 +101,13 @@ def test_a_container_is_shown_as_it_was_given(tmp_path: Path) -> None:
         write_job(tmp_path / name, f"trace.prompt={given}", config={"trace": {"prompt": lengths}})
     frame = metrics_frame(load_runs(tmp_path))
     assert frame["trace.prompt"].tolist() == ["64-256", "64-512"]
+
+
+def test_a_section_given_whole_is_told_by_what_differs_in_it(tmp_path: Path) -> None:
+    for users in (8, 16):
+        process = {"kind": "closed_loop", "concurrency": users}
+        given = f"trace.arrivals={{kind: closed_loop, concurrency: {users}}}"
+        write_job(tmp_path / f"{users}", given, config={"trace": {"arrivals": process}})
+    frame = metrics_frame(load_runs([tmp_path / "8", tmp_path / "16"]))
+    assert frame.attrs["settings"] == ["trace.arrivals.concurrency"]
+    assert frame["trace.arrivals.concurrency"].tolist() == [8, 16]

@@ -3,6 +3,7 @@
 import functools
 import pickle
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from experiments.schema.job import JobConfig, TraceOptions, read_job
 from experiments.schema.lengths import expand_lengths
 from sim.errors import ConfigError
 from sim.workload import Workload
+from tests.conftest import TINY_MOONCAKE
 from traces.synthetic.prefix_groups import PrefixGroupsTrace
 from traces.synthetic.prefix_tree import PrefixTreeTrace
 
@@ -151,3 +153,26 @@ def test_another_kind_of_trace_can_be_added_to_the_packaged_mix() -> None:
     assert workload.num_requests == 45
     assert workload.tenant is not None
     assert set(workload.tenant.names) == {"chat", "batch", "more"}
+
+
+def test_a_part_of_the_packaged_mix_may_become_another_kind_or_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(TINY_MOONCAKE)
+    overrides = [
+        "trace=mix",
+        "trace@trace.parts.chat.trace=synthetic",
+        "trace.parts.chat.trace.num_requests=7",
+        "trace.parts.chat.trace.prompt=33",
+        "trace@trace.parts.batch.trace=mooncake",
+        f"trace.parts.batch.trace.path={path}",
+    ]
+    workload = load_workload(read_job(compose_config(overrides)[0]))
+    assert workload.num_requests == 7 + 5
+    assert (workload.prompt_tokens == 33).sum() == 7
+    assert workload.tenant is not None
+    assert set(workload.tenant.names) == {"chat", "batch"}
+
+
+def test_a_part_of_the_packaged_mix_can_be_left_out() -> None:
+    config = compose_config(["trace=mix", "~trace.parts.batch"])[0]
+    assert set(config["trace"]["parts"]) == {"chat"}

@@ -139,7 +139,7 @@ def test_replications_with_labels_are_stacked(tmp_path: Path) -> None:
     run_job(*config, [], tmp_path)
     table = pq.read_table(tmp_path / "requests.parquet").to_pandas()
     assert set(table["tenant"]) == {"chat", "batch"}
-    assert table.groupby("replication").size().tolist() == [2000, 2000]
+    assert table.groupby("replication").size().tolist() == [4000, 4000]
 
 
 def test_a_single_run_says_that_it_has_no_replications(tmp_path: Path) -> None:
@@ -201,12 +201,12 @@ def test_replications_of_a_recording_draw_its_stretches_anew(tmp_path: Path) -> 
         assert one.requests["arrival_s"].equals(other.requests["arrival_s"])
 
 
-def test_a_transform_that_draws_varies_a_recording_enough(tmp_path: Path) -> None:
+def test_a_recording_is_drawn_anew_whatever_a_transform_draws_too(tmp_path: Path) -> None:
     given = ["trace=azure", f"trace.path={recording(tmp_path)}", "replications=2"]
-    run = simulate_job(*compose_config([*given, "trace.poissonise=true"]))
-    first, second = run.replications
-    assert first.requests["prompt_tokens"].equals(second.requests["prompt_tokens"])
-    assert not first.requests["arrival_s"].equals(second.requests["arrival_s"])
+    for transform in ("trace.poissonise=true", "trace.sample=0.99", "trace.copies=2"):
+        first, second = simulate_job(*compose_config([*given, transform])).replications
+        one, other = (sorted(set(r.requests["prompt_tokens"].to_pylist())) for r in (first, second))
+        assert len(other) < 0.9 * len(one)
 
 
 def test_a_recording_in_which_all_comes_at_once_cannot_be_resampled(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_requests_beyond_the_context_are_flagged_with_their_share() -> None:
     flag = flags(simulated("trace.prompt=8192", "trace.limit=10"))["max_model_len_not_enforced"]
     assert (flag["num_requests"], flag["share_ratio"]) == (10, 1.0)
     assert flag["max_context_tokens"] == 8192
-    assert flags(simulated())["max_model_len_not_enforced"]["num_requests"] == 0
+    assert "max_model_len_not_enforced" not in flags(simulated())
 
 
 def test_an_enforced_length_rejects_prompts_and_cuts_outputs() -> None:
@@ -103,6 +103,66 @@ def test_what_was_cut_from_the_trace_is_flagged() -> None:
     assert found["trace_rate_scaled"]["rate_scale"] == 3
     assert found["one_token_outputs"]["num_requests"] == 5
     assert run.metrics["tpot_mean_s"] is None
+    texts = [str(found[name]["text"]) for name in ("trace_window", "trace_limit")]
+    assert texts == [
+        "only arrivals from 0 s to 2 s of the trace",
+        "only the first 5 requests of the trace",
+    ]
+
+
+def test_a_single_request_is_spoken_of_in_the_singular() -> None:
+    found = flags(simulated("trace.limit=1", "trace.output=1"))
+    assert found["trace_limit"]["text"] == "only the first request of the trace"
+    assert found["one_token_outputs"]["text"] == "1 request has one output token and no TPOT"
+    run = simulated("trace.limit=1", "trace.prompt=100", "engine.max_model_len=100")
+    assert flags(run)["over_max_model_len"]["text"] == (
+        "1 request rejected: it has a prompt of engine.max_model_len or more"
+    )
+    run = simulated("trace.limit=2", "trace.prompt=100", "engine.max_model_len=100")
+    assert flags(run)["over_max_model_len"]["text"] == (
+        "2 requests rejected: they have a prompt of engine.max_model_len or more"
+    )
+
+
+def test_transforms_are_told_in_plain_words() -> None:
+    run = simulated(
+        "trace.sample=0.999",
+        "trace.scale_prompt=2",
+        "trace.scale_output=0.5",
+        "trace.max_output_tokens=1",
+        "trace.max_prompt_tokens=1000000",
+        "trace.strip_prefixes=true",
+        "trace.copies=2",
+        "trace.anonymise=true",
+        "trace.replay_concurrency=64",
+    )
+    texts = {name: flag["text"] for name, flag in flags(run).items() if name.startswith("trace_")}
+    num_cut = flags(run)["trace_num_outputs_cut"]["num_outputs_cut"]
+    assert texts == {
+        "trace_sample": "a random 99.9 % of the sessions and single requests (seed 0)",
+        "trace_scale_prompt": "prompts 2 times as long as in the trace",
+        "trace_scale_output": "outputs 0.5 times as long as in the trace",
+        "trace_max_output_tokens": "outputs of at most 1 token",
+        "trace_num_outputs_cut": f"{num_cut} outputs were cut",
+        "trace_max_prompt_tokens": "prompts of at most 1,000,000 tokens",
+        "trace_num_prompts_cut": "0 prompts were cut",
+        "trace_strip_prefixes": "no two prompts share anything",
+        "trace_copies": "2 copies of the trace at once, begun at random places (seed 0)",
+        "trace_anonymise": "numbers in place of ids and names",
+        "trace_replay_concurrency": "replayed by 64 users, think time 0 s",
+    }
+    run = simulated("trace.shift_s=3", "trace.poissonise=true")
+    assert flags(run)["trace_shift_s"]["text"] == "arrivals 3 s later than in the trace"
+    assert "Poisson process (seed 0)" in str(flags(run)["trace_poissonise"]["text"])
+
+
+def test_a_resampled_recording_names_no_seed_of_a_single_replication(mooncake_file: Path) -> None:
+    overrides = ["trace=mooncake", f"trace.path={mooncake_file}", "replications=2"]
+    flag = flags(simulate_job(*compose_config(overrides)))["trace_resampled"]
+    assert flag["text"] == (
+        "16 stretches of the recording drawn with replacement, in this and every further "
+        "replication (replication 1)"
+    )
 
 
 def test_refused_requests_and_given_blocks_are_flagged() -> None:

@@ -5,11 +5,16 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from experiments.deferred_interrupt import deferred_interrupt
+from experiments import cli, package_guard
+from experiments.capacity import cli as capacity_cli
+from experiments.compare import command
+from experiments.deferred_interrupt import deferred_interrupt, undisguised_interrupts
 from experiments.results.atomic import write_text
 from experiments.results.json_text import json_text
 from experiments.streams import install_lenient_streams, lenient
@@ -82,6 +87,54 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
         signal.raise_signal(signal.SIGINT)
         done.append("all")
     assert done == ["some"]
+
+
+def test_ctrl_c_that_a_library_turned_into_an_error_is_ctrl_c_again() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), undisguised_interrupts():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError from None
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_error_without_ctrl_c_stays_what_it_is() -> None:
+    with pytest.raises(ValueError, match="odd"), undisguised_interrupts():
+        raise ValueError("odd")
+
+
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with undisguised_interrupts():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("main", "name"),
+    [
+        (cli.main, "flocksim"),
+        (capacity_cli.main, "flocksim"),
+        (command.main, "flocksim-compare"),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_ends_in_one_line(
+    main: Callable[[Sequence[str]], NoReturn],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted() -> str | None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(package_guard, "foreign_package", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["seed=1"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == f"{name}: interrupted\n"
 
 
 def test_a_name_that_is_no_utf_8_is_written_as_valid_json(tmp_path: Path) -> None:

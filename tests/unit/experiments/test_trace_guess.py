@@ -1,12 +1,13 @@
 """Formats told by their content."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 
 from experiments.help_text import options_of
-from experiments.trace_cli.guess import guess_format
+from experiments.trace_cli.guess import file_formats, guess_format
 from sim.errors import ConfigError
 
 BLOCKS = '"input_length": 5, "output_length": 2, "hash_ids": [1]'
@@ -46,6 +47,46 @@ def test_lengths_without_times_are_those_of_conversations(tmp_path: Path) -> Non
     assert guess_format(str(path)) == "sharegpt"
 
 
+@pytest.mark.parametrize(
+    ("header", "form"),
+    [
+        (
+            "time,prompt_tokens,output_tokens,user",
+            "columns.arrival_s=time columns.prompt_tokens=prompt_tokens "
+            "columns.output_tokens=output_tokens ",
+        ),
+        (
+            "id,input_tokens,output_tokens",
+            "columns.arrival_s=COLUMN columns.prompt_tokens=input_tokens "
+            "columns.output_tokens=output_tokens ",
+        ),
+        (
+            '"Start Time",n in,completion (tokens)',
+            "'columns.arrival_s=\"Start Time\"' columns.prompt_tokens=COLUMN "
+            "'columns.output_tokens=\"completion (tokens)\"' ",
+        ),
+    ],
+)
+def test_lengths_with_further_columns_are_not_guessed(
+    header: str, form: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"{header}\n0,10,5,a\n")
+    with pytest.raises(ConfigError) as caught:
+        guess_format(str(path))
+    told = str(caught.value)
+    assert told.startswith(f"{path}: the columns {header.replace(chr(34), '').replace(',', ', ')} ")
+    assert f"--format csv {form}" in told
+    assert "time_unit=ms" in told
+
+
+def test_lengths_with_recorded_times_are_no_conversations(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"created_time": 1, "prompt_tokens": 3, "output_tokens": 4}\n')
+    with pytest.raises(ConfigError, match="no known format is recognised"):
+        guess_format(str(path))
+
+
 def test_a_directory_of_clients_is_servegen(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no known format is recognised"):
         guess_format(str(tmp_path))
@@ -56,9 +97,25 @@ def test_a_directory_of_clients_is_servegen(tmp_path: Path) -> None:
 def test_every_file_format_is_guessed() -> None:
     generated = {"demo", "mix", "prefix_groups", "prefix_tree", "sessions", "synthetic"}
     assert set(options_of("trace")) - generated == {*SAMPLES, "servegen"}
+    assert set(file_formats()) == {*SAMPLES, "servegen"}
 
 
-@pytest.mark.parametrize("content", [b"", b"hello\n", b"{}", b"\x1f\x8bnot gzip", b"a,b\n1,2\n"])
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf\n \n", gzip.compress(b"")])
+def test_an_empty_file_is_said_to_be_empty(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="x: is empty, must have at least one row"):
+        guess_format(str(path))
+
+
+def test_a_pipe_must_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match=r"is a pipe, which can be read only once; .* azure"):
+        guess_format(str(path))
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"{}", b"\x1f\x8bnot gzip", b"a,b\n1,2\n"])
 def test_anything_else_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.composing import compose_config
+from experiments.schema.job import read_job
 from sim.errors import ConfigError, TraceFormatError
 from sim.rng import stream
 from traces.prefix_compress import compress
@@ -210,17 +212,29 @@ def test_rows_out_of_place_are_named(
     compress(table).validate()
 
 
+def test_without_rate_and_users_sessions_start_at_the_default_rate(three_sessions: Path) -> None:
+    by_default = AgentTrace(path=three_sessions).load(3)
+    given = AgentTrace(path=three_sessions, session_rate_per_s=0.1).load(3)
+    assert by_default.arrival_s.tolist() == given.arrival_s.tolist()
+    assert by_default.concurrency is None
+    assert by_default.provenance == given.provenance
+    users = AgentTrace(path=three_sessions, concurrency=2).load(3)
+    assert users.provenance["options"]["session_rate_per_s"] is None
+
+
+def test_users_alone_replace_the_packaged_rate() -> None:
+    overrides = ["trace=agent", "trace.path=x.jsonl", "trace.concurrency=2"]
+    source = read_job(compose_config(overrides)[0]).trace.build()
+    assert source == AgentTrace(path="x.jsonl", concurrency=2)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (
-            {},
-            "trace.session_rate_per_s=None, trace.concurrency=None: exactly one of them must be "
-            "given",
-        ),
-        (
             {"session_rate_per_s": 1, "concurrency": 2},
-            "trace.session_rate_per_s=1, trace.concurrency=2: exactly one of them must be given",
+            "trace.session_rate_per_s=1, trace.concurrency=2: sessions start at a rate or with "
+            "users; leave one of them out, such as trace.session_rate_per_s=null",
         ),
         (
             {"session_rate_per_s": 0},

@@ -215,9 +215,10 @@ def test_failed_requests_are_counted_and_refused_or_left_out(tmp_path: Path, nam
     with pytest.raises(TraceFormatError) as caught:
         read(trace, path)
     assert caught.value.line == {"vllm": 1, "guidellm": 0, "aiperf": 4}[name]
+    where = {"vllm": "request 3: ", "guidellm": "requests.successful[3]: "}.get(name, "")
     assert caught.value.why == (
-        f"no output, or an error, or cancelled: a failed request, {num_failed} such rows in the "
-        "file (trace.skip_failed=true leaves them out)"
+        f"{where}no output, or an error, or cancelled: a failed request, {num_failed} such rows in "
+        "the file (trace.skip_failed=true leaves them out)"
     )
     reading = Reading(path)
     table = trace(path=path, skip_failed=True).read(reading)
@@ -439,3 +440,21 @@ def test_bad_options_are_refused(trace: Any, case: str) -> None:
 def test_a_run_is_a_number_from_1(trace: Any) -> None:
     with pytest.raises(ConfigError, match=r"trace.run=0: must be an integer >= 1"):
         trace(path="x.json", run=0)
+
+
+def test_every_fault_of_a_request_is_found(tmp_path: Path) -> None:
+    record = {
+        "metadata": {"request_start_ns": "x"},
+        "metrics": {"input_sequence_length": 0, "output_sequence_length": "y"},
+    }
+    finding = FaultFinding(write(tmp_path, lines(record)))
+    AiperfTrace(path=finding.path).read(finding)
+    assert [fault.kind for fault in finding.faults] == [
+        *("request_start_ns", "input_sequence_length", "output_sequence_length")
+    ]
+    result = vllm(SENT, input_lens=[1, 0, 1], output_lens=[1, 1.5, 1], start_times=[0, "x", 1])
+    finding = FaultFinding(write(tmp_path, json.dumps(result)))
+    VllmBenchTrace(path=finding.path, rate_per_s=1.0).read(finding)
+    assert [(fault.kind, fault.why[:11]) for fault in finding.faults] == [
+        (kind, "request 1: ") for kind in ("input_lens", "output_lens", "start time")
+    ]

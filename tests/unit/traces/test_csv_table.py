@@ -196,7 +196,7 @@ BAD_ROWS = {
     "large id": (f"1,9,1,0,{2**62 + 1}", f"ids '{2**62 + 1}': must be integers from 0 to"),
     "ids": ("1,16,1,0,1 2", "ids has 2 ids: must be at most one per started 16 tokens"),
     "quote": ('1,1,1,"0"x,', "row cannot be read: ',' expected after '\"'"),
-    "open quote": ('1,1,1,"0,', "row cannot be read: unexpected end of data"),
+    "open quote": ('1,1,1,"0,', "row cannot be read: quotes that never end"),
 }
 
 
@@ -317,3 +317,25 @@ def test_bad_options_are_refused(case: str) -> None:
     options, why = BAD_OPTIONS[case]
     with pytest.raises(ConfigError, match=why):
         CsvTrace(**{"path": "t.csv", "columns": NAMES, **options})
+
+
+def test_a_row_that_cannot_be_read_is_named_by_the_line_on_which_it_begins(tmp_path: Path) -> None:
+    rows = [
+        "0,1,1,a",
+        '1,1,1,"b',
+        "1,1,1,c",
+        '1,1,1,"d',
+        "2,2,1,e\rf",
+        "3,3,1,g",
+        '4,1,1,"h',
+        "5,1",
+    ]
+    path = write(tmp_path, "t,in,out,who", *rows)
+    finding = FaultFinding(path)
+    table = CsvTrace(path, columns={**NAMES, "tenant": "who"}).read(finding)
+    assert [(fault.line, fault.why) for fault in finding.faults] == [
+        (3, "row up to line 5 cannot be read: ',' expected after '\"'"),
+        (6, "row cannot be read: carriage return outside quotes and not at the end of a line"),
+        (8, "row up to line 9 cannot be read: quotes that never end"),
+    ]
+    assert table.prompt_tokens.tolist() == [1, 3]

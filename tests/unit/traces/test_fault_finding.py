@@ -60,7 +60,7 @@ def test_every_bad_row_of_a_mooncake_file_is_found(tmp_path: Path) -> None:
         (12, "output_length"),
         (8, "order"),
     ]
-    assert "0.01 s before the line above" in finding.faults[-1].why
+    assert "0.01 s before line 4; rows" in finding.faults[-1].why
     assert table.prompt_tokens.tolist() == [1, 3, 2, 4]
     assert table.arrival_s.tolist() == [0.0, 0.04, 0.05, 0.06]
     assert table.provenance["num_rows"] == 4
@@ -93,6 +93,45 @@ def test_every_bad_row_of_an_azure_file_is_found_with_its_line(tmp_path: Path) -
     assert "4 s before the line above" in finding.faults[-1].why
     assert table.prompt_tokens.tolist() == [1, 3, 2, 6]
     assert table.arrival_s.tolist() == [0.0, 3.0, 7.0, 7 * 86400 - 1e-6]
+
+
+def test_every_fault_of_a_row_is_found(tmp_path: Path) -> None:
+    wrong = {"timestamp": None, "input_length": 0, "output_length": True, "hash_ids": [-1]}
+    chat = {**wrong, "chat_id": 0.5, "parent_chat_id": -2, "type": "", "turn": 0}
+    agent = {**wrong, "agent": "", "session_id": "s", "call": 2}
+    blocks = ["timestamp", "input_length", "output_length", "hash_ids"]
+    files = {
+        MooncakeTrace: ([json.dumps(wrong)], blocks),
+        QwenBailianTrace: (
+            [json.dumps(chat)],
+            ["chat_id", "parent_chat_id", *blocks, "type", "turn"],
+        ),
+        AgentTrace: ([json.dumps(agent)], ["agent", "call", *blocks]),
+        AzureTrace: (["now,0,x"], ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]),
+    }
+    for source, (lines, kinds) in files.items():
+        path = write(tmp_path, *([HEADER] if source is AzureTrace else []), *lines)
+        finding = FaultFinding(path)
+        options = {"session_rate_per_s": 1.0} if source is AgentTrace else {}
+        assert source(path=path, **options).read(finding).num_requests == 0
+        assert [kind for _, kind in found(finding)] == kinds
+
+
+def test_a_list_of_ids_may_be_empty_where_the_length_is_wrong(tmp_path: Path) -> None:
+    finding = FaultFinding(write(tmp_path, call(input_length=0, hash_ids=[])))
+    MooncakeTrace(finding.path).read(finding)
+    assert found(finding) == [(1, "input_length")]
+
+
+def test_a_call_with_a_fault_still_takes_its_place_in_the_session(tmp_path: Path) -> None:
+    """Only the row with the bad name is wrong, not the one that follows it."""
+
+    def agent(call_number: int, **changes: Any) -> str:
+        return call(session_id="s", call=call_number, **{"agent": "a", **changes})
+
+    finding = FaultFinding(write(tmp_path, agent(0, agent=3), agent(1), agent(1, timestamp=-1)))
+    AgentTrace(path=finding.path, concurrency=1).read(finding)
+    assert found(finding) == [(1, "agent"), (3, "call"), (3, "timestamp")]
 
 
 def test_sorting_on_request_leaves_no_fault_of_order(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ BAD = {
     "a type that cannot be printed": ([row(1, type="\ud800")], 1, "type", "must be a text"),
     "late": ([row(1, timestamp=1e10)], 1, "timestamp", "a number of seconds from the start, 0 to"),
     "few ids": ([row(1, hash_ids=[1])], 1, "hash_ids", "hash_ids has 1 ids: must be 3, one per 16"),
-    "no turn": (['{"chat_id": 1}'], 1, "missing key", "key 'parent_chat_id' is missing"),
+    "no turn": (['{"chat_id": 1}'], 1, "missing key", "keys 'parent_chat_id', 'timestamp'"),
 }
 
 

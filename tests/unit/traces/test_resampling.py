@@ -1,6 +1,7 @@
 """Stretches of a recording, drawn with replacement."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from sim.errors import ConfigError
 from traces.prefix_compress import compress
 from traces.schema import PromptRuns, TraceTable
+from traces.synthetic.sessions import SessionsTrace
 from traces.transforms.resampling import NUM_STRETCHES, resample_stretches
 
 N = 2 * NUM_STRETCHES
@@ -84,9 +86,11 @@ def test_different_stretches_still_share_what_they_shared() -> None:
     assert np.count_nonzero(first == rows % 2) == num_drawn_once_or_first
 
 
-def test_sessions_move_as_a_whole() -> None:
-    """Rows k and k + 16 are two turns; the second one waits for the first."""
+def two_turns() -> TraceTable:
+    """Session k starts at 2 k s and has its second turn, which waits for the first, 5 s later."""
     half = N // 2
+    start_s = 2.0 * np.arange(half)
+    order = np.argsort(np.append(start_s, start_s + 5))
     link = np.append(np.full(half, -1), np.arange(half))
     table = one_a_second(
         session_id=np.tile(np.arange(half), 2),
@@ -95,20 +99,44 @@ def test_sessions_move_as_a_whole() -> None:
         after=link,
         delay_s=np.ones(N),
     )
-    drawn = resample_stretches(table, 5)
+    return replace(table, arrival_s=np.append(start_s, start_s + 5)).take(order)
+
+
+def test_sessions_move_as_a_whole_and_what_passes_the_end_comes_first() -> None:
+    half = N // 2
+    drawn = resample_stretches(two_turns(), 5)
     assert drawn.session_id is not None
     assert drawn.parent_id is not None
     assert drawn.after is not None
     rows = np.array(old_rows(drawn))
     is_second = rows >= half
     assert is_second.sum() == (~is_second).sum() == half
-    parent = drawn.parent_id[is_second]
-    assert (rows[parent] == rows[is_second] - half).all()
-    assert (drawn.arrival_s[is_second] - drawn.arrival_s[parent] == half).all()
-    assert (drawn.session_id[parent] == drawn.session_id[is_second]).all()
     assert (drawn.after == drawn.parent_id).all()
+    follows = is_second & (drawn.parent_id >= 0)
+    parent = drawn.parent_id[follows]
+    assert (rows[parent] == rows[follows] - half).all()
+    assert (drawn.arrival_s[follows] - drawn.arrival_s[parent] == 5).all()
+    assert (drawn.session_id[parent] == drawn.session_id[follows]).all()
+    # The last three sessions start at 26, 28 and 30 s of 32 s: two second turns pass the end.
+    came_round = is_second & (drawn.parent_id < 0)
+    assert sorted(drawn.arrival_s[came_round].tolist()) == [1.0, 3.0]
     assert len(set(drawn.session_id.tolist())) == half
     compress(drawn).validate()
+
+
+def test_the_rate_stays_even_although_sessions_last_long() -> None:
+    lengths = {"kind": "fixed", "value": 100}
+    turns = {"kind": "uniform", "low": 1, "high": 8}
+    sessions = SessionsTrace(
+        num_requests=1500, rate_per_s=10, turns=turns, user=lengths, output=lengths
+    ).load(0)
+    end_s = float(sessions.arrival_s[-1])
+    counts = np.zeros(5)
+    for seed in range(30):
+        arrival_s = resample_stretches(sessions, seed).arrival_s
+        counts += np.histogram(arrival_s, np.linspace(0, 1.25 * end_s, 6))[0]
+    assert counts[4] < 0.02 * counts[0]
+    assert counts[:4].max() < 1.15 * counts[:4].min()
 
 
 def test_a_reused_output_follows_its_request() -> None:

@@ -202,7 +202,7 @@ def test_provenance_tells_files_seed_and_options(tmp_path: Path) -> None:
     assert generate(tmp_path).provenance["sha256"] == first["sha256"]
 
 
-NO_LENGTHS = r"chunk-2 has no lengths in 2 of its windows \(1 such clients"
+NO_LENGTHS = r"chunk-2 has no lengths in 2 of its windows \(1 such client; .*=pool draws these"
 
 
 def test_requests_without_lengths_are_refused(tmp_path: Path) -> None:
@@ -278,9 +278,12 @@ BAD_FILES: dict[str, tuple[str, str, str]] = {
     "single": ("-trace.csv", ROWS[0], ": must have at least two windows"),
     "empty": ("-trace.csv", " ", ": is empty, must have at least one row"),
     "JSON": ("-dataset.json", "{", ": not valid JSON: Expecting property name"),
-    "list": ("-dataset.json", "[1]", ": must be an object of starts of windows"),
-    "starts": ("-dataset.json", '{"a": {}}', ": must be an object of starts of windows"),
-    "inner": ("-dataset.json", '{"0": []}', ": must be an object of starts of windows"),
+    "list": ("-dataset.json", "[1]", ": must be an object of different starts"),
+    "starts": ("-dataset.json", '{"a": {}}', ": must be an object of different starts"),
+    "endless": ("-dataset.json", '{"inf": {}}', ": must be an object of different starts"),
+    "equal starts": ("-dataset.json", '{"0": {}, "0.0": {}}', ": must be an object of different"),
+    "repeated": ("-dataset.json", '{"0": {}, "0": {}}', ": not valid JSON: key '0' appears twice"),
+    "inner": ("-dataset.json", '{"0": []}', ": must be an object of different starts"),
     "histogram": ("-dataset.json", '{"0": {"input_tokens": 3}}', ": 3: must be a text like {34:"),
     "pairs": ("-dataset.json", '{"0": {"input_tokens": "{1: 2: 3}"}}', "must be a text like"),
     "words": ("-dataset.json", '{"0": {"input_tokens": "{a: 1}"}}', "'{a: 1}': must be a text"),
@@ -307,8 +310,24 @@ def test_a_bad_file_is_refused_by_name_and_others_are_read(tmp_path: Path, case:
     assert "\n" not in caught.value.why
     finding = FaultFinding(tmp_path)
     table = ServeGenTrace(path=tmp_path, duration_s=None).read(finding)
-    assert finding.faults[0].why == caught.value.why
-    assert table.num_requests >= 360
+    assert [fault.why for fault in finding.faults] == [caught.value.why]
+    assert table.num_requests == 360
+
+
+def test_all_bad_windows_are_found_and_nothing_else(tmp_path: Path) -> None:
+    client(tmp_path, rows=("0,1,1,Gamma", "600,x,1,Gamma,1,1", ROWS[2]))
+    finding = FaultFinding(tmp_path)
+    ServeGenTrace(path=tmp_path).read(finding)
+    where = [fault.why.split(": ")[0] for fault in finding.faults]
+    assert where == ["chunk-1-trace.csv:1", "chunk-1-trace.csv:2"]
+
+
+def test_a_period_in_which_nothing_happens_to_arrive_is_one_line(tmp_path: Path) -> None:
+    client(tmp_path)
+    source = ServeGenTrace(path=tmp_path, duration_s=1e-6)
+    assert source.load(0).num_requests == 0
+    with pytest.raises(ConfigError, match="trace: holds no request; give a longer time"):
+        build_workload(source, seed=0)
 
 
 def test_directories_without_clients_are_refused(tmp_path: Path) -> None:

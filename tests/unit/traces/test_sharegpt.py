@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from sim.errors import ConfigError, TraceFormatError
 from sim.rng import stream
 from traces.build import build_workload
 from traces.readers import text_file
+from traces.readers.parquet_table import ParquetTrace
 from traces.readers.reading import FaultFinding
 from traces.readers.sharegpt import PAIRS, ShareGptTrace
+from traces.readers.vllm_bench import VllmBenchTrace
 from traces.schema import TraceTable
 from traces.synthetic.arrivals import poisson_arrivals
 
@@ -290,6 +293,30 @@ def test_a_bad_file_is_refused_in_one_line(
         ShareGptTrace(path=path, rate_per_s=1.0, **options).read(FaultFinding(path))
     except TraceFormatError as error:
         assert "\n" not in error.why
+
+
+def test_an_object_with_a_key_twice_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    twice = '{"messages": [{"role": "user", "role": "user", "content": "x"}]}'
+    path.write_text(f'[{twice},\n{{"prompt_len": 3, "output_len": 4}},\n{twice}]')
+    finding = FaultFinding(path)
+    assert ShareGptTrace(path=path, rate_per_s=1.0).read(finding).prompt_tokens.tolist() == [3]
+    why = "key 'role' appears twice"
+    assert [(f.line, f.kind, f.why) for f in finding.faults] == [
+        (line, "repeated key", why) for line in (1, 3)
+    ]
+    path.write_text(twice)
+    assert ShareGptTrace(path=path, rate_per_s=1.0).read(FaultFinding(path)).num_requests == 0
+    with pytest.raises(TraceFormatError, match=why):
+        VllmBenchTrace(path=path).read(FaultFinding(path))
+
+
+def test_what_is_read_twice_is_no_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for source in (ShareGptTrace(path=path, rate_per_s=1.0), ParquetTrace(path)):
+        with pytest.raises(TraceFormatError, match="is a pipe, must be a file"):
+            source.load(0)
 
 
 def test_good_conversations_are_read_beside_bad_ones(tmp_path: Path) -> None:

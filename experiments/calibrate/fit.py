@@ -1,0 +1,46 @@
+"""`flocksim-calibrate fit`: a profile of kernel models from a folder of measurements."""
+
+import argparse
+import datetime
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments.cli import EXIT_OK
+from experiments.quantities import count
+from experiments.results.atomic import make_writable, write_text
+from experiments.results.json_text import json_text
+from hwmodels.fitting.device_fit import fit_device
+from hwmodels.fitting.recipe import FittedKernel
+
+
+def fit(given: argparse.Namespace) -> int:
+    """Fit a device and write its profile.
+
+    Raises:
+        FlocksimError: the tables cannot be read, or the profile cannot be written.
+    """
+    out = Path(given.out or f"{given.device}.json")
+    make_writable(out.parent, [out.name])
+    date = given.date or datetime.date.today().isoformat()
+    models = fit_device(given.device, Path(given.data), date, _tell)
+    write_text(out, json_text(models.to_json()))
+    print(out)
+    return EXIT_OK
+
+
+def _tell(kernel: str, found: FittedKernel[Any] | None) -> None:
+    if found is None:
+        print(f"{kernel}: transferred from another device (extrapolated)", file=sys.stderr)
+        return
+    held_out = f"error on held-out shapes {100 * found.held_out.mape:.2f} %"
+    line = f"{kernel}: {count(found.rows.num_rows)} rows, {held_out}"
+    if found.result.not_identified:
+        line += f"; not identified: {', '.join(found.result.not_identified)}"
+    if found.result.at_bound:
+        line += f"; at the upper bound: {', '.join(found.result.at_bound)}"
+    print(line, file=sys.stderr)
+    for name, errors in found.held_out_parts.items():
+        print(f"  {name}: {100 * errors.mape:.2f} %", file=sys.stderr)
+    for entry in found.rows.left_out:
+        print(f"  {count(entry.num_rows)} rows left out: {entry.reason}", file=sys.stderr)

@@ -1,0 +1,62 @@
+"""`flocksim-calibrate validate`: a profile against measurements."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from experiments.calibrate.tables import comparison_table, csv_text, left_out_lines, worst_lines
+from experiments.cli import EXIT_OK
+from experiments.results.atomic import make_writable, write_text
+from experiments.results.json_text import json_text
+from experiments.summary import make_console
+from hwmodels.fitting.validation import compare, record_of
+from hwmodels.kernels.models import KernelModels, load_kernels
+
+FILES = ("validation.csv", "validation.json", "predicted_against_measured.png")
+
+
+def validate(given: argparse.Namespace) -> int:
+    """Compare a profile with the tables of its device and print how far it is off.
+
+    Raises:
+        FlocksimError: the profile or a table cannot be read, or a file cannot be written.
+    """
+    models = load_kernels(given.profile)
+    directory = None if given.figures is None else Path(given.figures)
+    if directory is not None:
+        make_writable(directory, FILES)
+    found = compare(models, Path(given.data))
+    report = {
+        "device": models.device,
+        "date": models.date,
+        "comparisons": [record_of(one) for one in found],
+        "extrapolated": extrapolated(models),
+    }
+    if given.json:
+        sys.stdout.write(json_text(report))
+    else:
+        make_console().print(comparison_table(models, found))
+        for line in worst_lines(found) + left_out_lines(found) + warnings_of(models):
+            print(line)
+    if directory is not None:
+        from experiments.calibrate.figure import comparison_figure
+        from experiments.figures.save import write_picture
+
+        write_text(directory / FILES[0], csv_text(found))
+        write_text(directory / FILES[1], json_text(report))
+        write_picture(comparison_figure(models.device, found), directory / FILES[2])
+    return EXIT_OK
+
+
+def extrapolated(models: KernelModels) -> list[str]:
+    """Kernels of a profile that were taken from another device."""
+    return [name for name, record in models.provenance.items() if record.is_extrapolated]
+
+
+def warnings_of(models: KernelModels) -> list[str]:
+    """A line per kernel whose numbers nobody measured on this device."""
+    sources = {name: models.provenance[name].source for name in extrapolated(models)}
+    return [
+        f"{name}: extrapolated, no error known. {source.split(' There:')[0]}"
+        for name, source in sources.items()
+    ]

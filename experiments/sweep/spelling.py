@@ -1,0 +1,24 @@
+"""How a directory is written on a command line, for Hydra and for the shell."""
+
+import re
+import shlex
+from pathlib import Path
+
+_PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
+
+
+def quoted(value: str) -> str:
+    """A value as Hydra's command line reads it back, whatever characters it has."""
+    escaped = value.replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def override_as_typed(key: str, directory: Path) -> str:
+    """The override that sets a directory, as it is typed into a shell."""
+    value = str(directory)
+    return shlex.quote(f"{key}={value if _PLAIN.fullmatch(value) else quoted(value)}")
+
+
+def word_as_typed(directory: Path) -> str:
+    """A directory as it is typed into a shell."""
+    return shlex.quote(str(directory))

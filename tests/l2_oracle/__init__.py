@@ -1,0 +1,1 @@
+"""A small mechanistic simulator of an L2 cache under one decode-attention layer."""
