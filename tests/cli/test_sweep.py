@@ -139,6 +139,17 @@ def test_another_sweep_in_the_same_directory_is_refused_before_it_writes(
     assert files(run.directory) == before
 
 
+def test_hydras_own_launcher_keeps_results_of_another_sweep_too(flocksim: Flocksim) -> None:
+    basic = "hydra/launcher=basic"
+    first = flocksim("-m", *TINY, "routing=random", basic)
+    before = (first.directory / "0" / "result.json").read_bytes()
+    run = flocksim("-m", *TINY, "routing=jsq", "seed=0,1", basic)
+    assert run.code == 2
+    assert "holds a result of another sweep" in run.err
+    assert (run.directory / "0" / "result.json").read_bytes() == before
+    assert (run.directory / "1" / "result.json").is_file()
+
+
 def test_one_result_of_another_sweep_among_ours_is_enough(flocksim: Flocksim) -> None:
     first = flocksim("-m", *TINY, "seed=0,1,2", HERE)
     run = flocksim("-m", *TINY, "seed=0,1,3", HERE)
