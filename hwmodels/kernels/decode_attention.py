@@ -193,8 +193,9 @@ class DecodeAttentionModel:
         waves = num_ctas[:, None] * parts / self.split_slots
         fullness = np.where(is_allowed, waves / np.ceil(waves), 0.0)
         is_enough = fullness >= _ENOUGH_RATIO * fullness.max(axis=1, keepdims=True)
-        best: FloatArray = np.argmax(is_enough, axis=1) + 1.0
-        return best
+        best = np.argmax(is_enough, axis=1) + 1
+        chosen: FloatArray = best.astype(np.float64)
+        return chosen
 
     def _stream_s(
         self,

@@ -50,7 +50,7 @@ def arrival_shares(rng: np.random.Generator, family: str, shape: float, size: in
     """
     draw = rng.standard_gamma if family == "Gamma" else rng.weibull
     gaps = draw(shape, size + 1)
-    total = gaps.sum()
+    total = float(gaps.sum())
     if not total > 0:  # all gaps of a tiny shape may be too small for a double
         gaps, total = np.ones(size + 1), size + 1.0
     shares: FloatArray = np.minimum(np.cumsum(gaps)[:-1] / total, 1.0)

@@ -41,7 +41,8 @@ def decode_ratio(device: DeviceSpec) -> FloatArray:
         for batch_size in (1, 13, 64, 300):
             lengths = rng.integers(1, 20000, batch_size)
             moved_bytes = np.asarray(lengths.sum() * 512.0 * kv_heads)
-            least_s = bound_s(device, lengths.sum() * 512.0 * 32, moved_bytes)
+            flops = np.asarray(lengths.sum() * 512.0 * 32)
+            least_s = bound_s(device, flops, moved_bytes)
             ratios.append(device.decode_attention_time_s(lengths, 32, kv_heads) / least_s)
     return np.array(ratios)
 
