@@ -86,7 +86,8 @@ class KernelTimes:
         if not self.kernels_at or getattr(self.kernels, name) is None:
             raise ConfigError(
                 f"device {self.name} has no calibrated {name} kernel; "
-                f"profiles that have it: {_devices_with(name)}"
+                f"profiles that have it: {_devices_with(name)}; "
+                "a profile FOLDER/MINE.json of your own needs FOLDER/kernels/MINE.json"
             )
         return getattr(self.kernels, name)
 

@@ -65,7 +65,9 @@ def _parse(text: bytes, keys: Sequence[str]) -> dict[str, Any] | Bad:
     try:
         row = json.loads(text.decode())
     except json.JSONDecodeError as error:
-        what = f"{error.msg.removesuffix(' at')} at column {error.colno}"
+        # Where the line is cut short, its newline is the place that the error names.
+        column = min(error.pos, len(error.doc.rstrip())) + 1
+        what = f"{error.msg.removesuffix(' at')} at column {column}"
         return Bad("JSON", f"not valid JSON: {what}")
     except (ValueError, RecursionError) as error:
         return Bad("JSON", f"not valid JSON: {error}")

@@ -277,3 +277,10 @@ def test_a_line_cut_inside_a_key_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError) as caught:
         MooncakeTrace(path=str(path)).load(0)
     assert str(caught.value) == f"{path}:2: not valid JSON: Invalid control character at column 5"
+
+
+def test_a_line_cut_short_is_said_to_end_where_it_does(tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl"
+    path.write_text('{"timestamp": 0, "input_length": 5\n')
+    with pytest.raises(TraceFormatError, match=r"delimiter at column 35$"):
+        read_mooncake(path)
