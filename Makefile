@@ -2,14 +2,15 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+KERNELS := .venv-kernels
 SOURCES := sim policies hwmodels traces experiments
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers pytest bench clean
+.PHONY: help demo test lint types layers pytest test-kernels bench clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.run: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "flocksim needs Python 3.11, 3.12 or 3.13: make PYTHON=python3.12 ..."; exit 1; }
@@ -40,9 +41,20 @@ layers: $(VENV)/.test ## import-linter
 pytest: $(VENV)/.test ## The tests alone
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+$(KERNELS)/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "flocksim needs Python 3.11, 3.12 or 3.13: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(KERNELS)/bin/python || $(PYTHON) -m venv $(KERNELS)
+	@echo "Installing torch and triton into $(KERNELS) (a minute or more the first time)"
+	@$(KERNELS)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["kernels"], sep="\n")' > $(KERNELS)/requirements.txt
+	@$(KERNELS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(KERNELS)/requirements.txt
+	@touch $@
+
+test-kernels: $(KERNELS)/.ready ## Triton kernels against NumPy on the CPU, without flocksim's other packages
+	@$(KERNELS)/bin/python -m pytest tests/kernels
+
 bench: $(VENV)/.run ## Simulated requests per second and memory against the targets (about 8 minutes)
 	@$(BIN)/python -m tests.bench
 
 clean: ## Remove the venv, caches and outputs
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache outputs multirun
+	rm -rf $(VENV) $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache outputs multirun
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,6 +10,7 @@ GROUPS = (
     "trace",
     "model",
     "hardware",
+    "kernel",
     "cluster",
     "engine",
     "batching",
@@ -18,6 +19,9 @@ GROUPS = (
     "admission",
 )
 """Config groups, in the order in which they are shown."""
+
+EXPERIMENT = "experiment"
+"""Group of the studies: chosen in place of a job, never a part of one."""
 
 
 def compose_config(
@@ -58,5 +62,6 @@ def resolved(config: Any, *, are_all_set: bool = True) -> dict[str, Any]:
 
 
 def chosen_options(choices: Any) -> dict[str, str]:
-    """Chosen option of each of our groups, also of groups that a search path adds."""
-    return {group: str(choices[group]) for group in sorted(choices) if "hydra/" not in group}
+    """Chosen option of each group of a job, also of groups that a search path adds."""
+    ours = (group for group in sorted(choices) if "hydra/" not in group and group != EXPERIMENT)
+    return {group: str(choices[group]) for group in ours}

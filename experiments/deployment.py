@@ -1,30 +1,32 @@
 """From a checked configuration to the cluster that `simulate()` takes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from experiments.chosen_device import chosen_device
+from experiments.cost_model import cost_model
+from experiments.schema.front_end import front_end_of, why_unhashed
 from experiments.schema.job import JobConfig
-from hwmodels.calibrated import CalibratedCost
-from hwmodels.device import DeviceSpec, load_profile
+from experiments.schema.scheduler import scheduler_of
+from experiments.sglang_sizes import (
+    chunked_prefill_size,
+    max_running_requests,
+    mem_fraction_static,
+    sglang_capacity,
+)
+from hwmodels.device import DeviceSpec
 from hwmodels.memory import KvCapacity, kv_capacity
 from hwmodels.model_catalogue import load_model
 from hwmodels.model_shape import ModelShape
-from hwmodels.roofline import RooflineCost
 from sim.cluster import ClusterSpec
 from sim.engine_rules import EngineRules
 from sim.errors import CapacityError
 from sim.interfaces import CostModel
+from sim.sglang import Sglang
 from sim.units import GIB
 
 LARGE_GPU_BYTES = 70 * GIB
 """From here on vLLM takes the larger defaults. Source: vLLM `EngineArgs._set_default_args`."""
-
-COST_MODELS: dict[str, Callable[[DeviceSpec, ModelShape, int], CostModel]] = {
-    "roofline": RooflineCost,
-    "calibrated": CalibratedCost,
-}
-"""Cost model of each `hardware.fidelity`."""
 
 DEFAULT_MEMORY_UTILIZATION = 0.9
 """Source: vLLM `CacheConfig.gpu_memory_utilization`."""
@@ -94,6 +96,29 @@ def engine_sizes(config: JobConfig, device: DeviceSpec) -> EngineSizes:
     return sizes
 
 
+def sglang_sizes(config: JobConfig, device: DeviceSpec, shape: ModelShape) -> EngineSizes:
+    """The same for an SGLang server.
+
+    Raises:
+        CapacityError: the model does not fit the GPU.
+    """
+    options, tensor_parallel = config.engine_options, config.cluster.tensor_parallel
+    chunk = options.max_num_batched_tokens or chunked_prefill_size(device)
+    share = options.gpu_memory_utilization or mem_fraction_static(device, chunk, tensor_parallel)
+    kv_tokens = options.num_gpu_blocks
+    if kv_tokens is None:
+        kv_tokens = sglang_capacity(device, shape, tensor_parallel, share).num_tokens
+    return EngineSizes(
+        max_num_seqs=options.max_num_seqs or max_running_requests(shape, kv_tokens),
+        max_num_batched_tokens=chunk,
+        gpu_memory_utilization=share if options.num_gpu_blocks is None else None,
+    )
+
+
+def _is_sglang(config: JobConfig) -> bool:
+    return issubclass(config.engine.load_class(), Sglang)
+
+
 def build_deployment(config: JobConfig) -> Deployment:
     """Load profile and model, size the KV cache and build the policies.
 
@@ -104,10 +129,11 @@ def build_deployment(config: JobConfig) -> Deployment:
         CapacityError: the model does not fit the GPU.
     """
     hardware, model = config.hardware, config.model
-    device = load_profile(Path(hardware.path) if hardware.path else str(hardware.profile))
+    device = chosen_device(hardware)
     shape = load_model(Path(model.path) if model.path else str(model.name))
-    sizes = engine_sizes(config, device)
-    cost = COST_MODELS[hardware.fidelity](device, shape, config.cluster.tensor_parallel)
+    is_sglang = _is_sglang(config)
+    sizes = sglang_sizes(config, device, shape) if is_sglang else engine_sizes(config, device)
+    cost = cost_model(config, device, shape)
     rules = config.engine.build(
         max_num_seqs=sizes.max_num_seqs, max_num_batched_tokens=sizes.max_num_batched_tokens
     )
@@ -163,6 +189,10 @@ def _capacity_at(
     shape: ModelShape,
     sizes: EngineSizes,
 ) -> KvCapacity:
+    if _is_sglang(config):
+        return sglang_capacity(
+            device, shape, config.cluster.tensor_parallel, gpu_memory_utilization
+        )
     return kv_capacity(
         device,
         shape,
@@ -178,6 +208,7 @@ def _cluster_spec(
     config: JobConfig, num_gpu_blocks: int, rules: EngineRules, cost: CostModel
 ) -> ClusterSpec:
     options = config.engine_options
+    hashes_prompts = not why_unhashed(config.engine, options.prefix_caching)
     for per_instance in (config.batching, config.eviction):
         per_instance.build()  # a constructor that refuses must do so before the trace is read
     spec = ClusterSpec(
@@ -195,6 +226,8 @@ def _cluster_spec(
         max_model_len=options.max_model_len,
         view_delay_s=config.routing_options.view_delay_s,
         publish_period_s=config.routing_options.publish_period_s,
+        front_end=front_end_of(config.frontend, hashes_prompts),
+        scheduler=scheduler_of(config.scheduler),
         record_costs=config.output.steps,
         check=config.check,
     )

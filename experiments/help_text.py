@@ -27,10 +27,13 @@ Keys most often changed (flocksim --cfg job shows all of them with their values)
   engine.num_gpu_blocks    KV blocks as your engine logged them; engine.gpu_memory_utilization
   engine.prefix_caching, engine.async_scheduling, engine.max_model_len
   routing.view_delay_s, routing.publish_period_s         how old a router's view is
+  frontend.enabled=true    API server, prompt hashing and detokeniser on the path of every latency
+  scheduler.enabled=true   CPU time of the batch policy, added to its steps
   slo.ttft_s, slo.tpot_s   what counts as goodput
   trace.load=0.7           the rate, as a share of the flood throughput of this cluster under
                            least_requests; trace.flood=true: all requests at once
-  hardware.fidelity=calibrated   price steps by fitted kernels instead of the roofline
+  hardware.fidelity=roofline   price steps by peaks alone instead of fitted kernels and L2 hits
+  kernel=flash_cascade     another attention kernel; kernel.family, kernel.mixed_batch
   replications=N           N runs with other draws, the same for every policy: means over them
   trace.warmup_s, trace.warmup_requests   requests that count in no figure
   output.steps=true (steps.parquet), output.timeline=true (timeline.json.gz for Perfetto)
@@ -58,7 +61,8 @@ traceback comes first.
 Exit codes: 0 done, 1 a defect of the simulator, 2 a mistake in the input, 130 interrupted.
 See also: flocksim-compare DIR (tables and figures of runs and sweeps), flocksim-capacity (the
 highest rate that meets an SLO), flocksim-trace (look at, check, convert and make traces),
-flocksim-calibrate (fit kernel models, show their errors); each has --help.
+flocksim-calibrate (fit kernel models, show their errors), flocksim-study (measurements and claims
+beside simulated values; flocksim experiment=NAME is the same); each has --help.
 More: flocksim --hydra-help
 """
 

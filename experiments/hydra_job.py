@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import EXIT_INTERRUPTED, EXIT_OK, complain
-from experiments.composing import chosen_options, resolved
+from experiments.composing import EXPERIMENT, chosen_options, resolved
 from experiments.job import JobRun, run_job
 from experiments.summary import deployment_lines, make_console, print_summary
 from experiments.sweep.log import SweepLog
@@ -32,6 +32,11 @@ def run_hydra_job(config: Any, log: SweepLog) -> int:
     directory = Path(hydra.runtime.output_dir)
     choices = chosen_options(hydra.runtime.choices)
     overrides = list(hydra.overrides.task)
+    if EXPERIMENT in config and hydra.mode == RunMode.RUN:
+        from experiments.studies.of_hydra import run_experiment
+
+        run_experiment(resolved(config)[EXPERIMENT], overrides, directory)
+        return EXIT_OK
     if hydra.mode == RunMode.MULTIRUN:
         log.directory = Path(str(hydra.sweep.dir)).absolute()
         return _run_in_sweep(config, choices, overrides, directory, int(hydra.job.num), log)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.deployment import Deployment
 from experiments.job import JobRun
 from experiments.quantities import amount, count, digits, duration, percent, rate
+from experiments.results.flags import is_told
+from experiments.results.gpu_time import told_shares
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +40,13 @@ _LATENCIES = {
     "queue": "queue",
 }
 
+_TTFT_PARTS = {
+    "front end in": "frontend_in_mean_s",
+    "queue": "queue_mean_s",
+    "prefill": "prefill_mean_s",
+    "front end out": "frontend_out_mean_s",
+}
+
 PLAIN_WIDTH = 110
 """Columns where the output is no terminal."""
 
@@ -60,6 +69,14 @@ def deployment_lines(deployment: Deployment, tensor_parallel: int) -> list[str]:
         f"{spec.num_gpu_blocks:,} KV blocks per instance ({kv_tokens:,} tokens)"
     ]
     lines.append(f"  {capacity.summary()}" if capacity else "  KV blocks as given")
+    front_end = spec.front_end
+    if front_end is not None:
+        lines.append(
+            f"  front end: {duration(front_end.delay_s)} + {duration(front_end.request_s)} per "
+            f"request, {duration(front_end.token_s)} per prompt token, "
+            f"{duration(front_end.hash_block_s)} per KV block, "
+            f"{duration(front_end.output_token_s)} per output token"
+        )
     return lines
 
 
@@ -81,14 +98,28 @@ def print_summary(run: JobRun, console: "Console") -> None:
         f"{policies}",
     )
     console.print(_latency_table(metrics))
+    if "frontend_in_mean_s" in metrics:
+        _print_line(console, ttft_line(metrics))
     console.print(_figure_table(run))
+    shares = told_shares(metrics)
+    if shares:
+        _print_line(console, f"GPU time: {shares}")
+    if metrics["scheduler_cpu_ratio"] is not None:
+        share = percent(metrics["scheduler_cpu_ratio"])
+        _print_line(console, f"scheduler: its CPU time is {share} of the GPU's")
     regime = run.document["regime"]
     if regime is not None:
         _print_line(console, f"regime: {regime} ({REGIME_HINTS[regime]})")
     for flag in run.document["flags"]:
-        if flag.get("num_requests") != 0:
+        if is_told(flag):
             _print_line(console, f"note: {flag['text']}")
     _print_line(console, wall_line(run))
+
+
+def ttft_line(metrics: Mapping[str, Any]) -> str:
+    """Mean time to first token and its parts, behind a front end."""
+    parts = " + ".join(f"{name} {duration(metrics[key])}" for name, key in _TTFT_PARTS.items())
+    return f"TTFT = {parts} (means)"
 
 
 def _print_line(console: "Console", line: str) -> None:
@@ -135,6 +166,14 @@ def figures(run: JobRun) -> list[tuple[str, str]]:
     m = run.metrics
     slo = run.job.slo
     blocks = count(m["num_gpu_blocks"])
+    front_end = (
+        [
+            ("front end in", f"{percent(m['frontend_in_busy_ratio'])} busy"),
+            ("front end out", f"{percent(m['frontend_out_busy_ratio'])} busy"),
+        ]
+        if "frontend_busy_ratio" in m
+        else []
+    )
     return [
         ("finished", f"{count(m['num_finished'])} of {count(m['num_requests'])}"),
         ("rejected", count(m["num_rejected"])),
@@ -156,4 +195,5 @@ def figures(run: JobRun) -> list[tuple[str, str]]:
         ("load imbalance", f"{digits(m['load_imbalance_ratio'])} (max / mean)"),
         ("HBM traffic", amount(m["hbm_bytes"])),
         ("L2 hits", percent(m["l2_hit_ratio"])),
+        *front_end,
     ]

@@ -1,10 +1,9 @@
 """Step prices from kernels that were fitted to measurements of the very GPU.
 
 Kernels of a step follow one another, and the host adds its time once. A decode step costs what
-`hwmodels.kernels.decode_step` says of the same batch; prefill chunks of a step are priced one by
-one beside its decodes. Not modelled: L2 hits of shared prefixes, decodes and prefills in one fused
-call (which are slower than one after the other), overlap of collectives with compute, batches
-padded to the sizes of CUDA graphs.
+`hwmodels.kernels.decode_step` says of the same batch, less what shared prefixes save in L2 or in
+the kernel. Not modelled: overlap of collectives with compute, batches padded to the sizes of CUDA
+graphs, hits of prefill attention in L2 beyond those of its fit.
 """
 
 from collections.abc import Sequence
@@ -12,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hwmodels.attention.build import attention_pricer, kernels_needed
+from hwmodels.attention.choice import KernelChoice
 from hwmodels.calibrated_ledger import CalibratedLedger
 from hwmodels.collectives import all_gather_s, check_fits_node
-from hwmodels.decode_pricer import DecodePricer
 from hwmodels.device import DeviceSpec
 from hwmodels.kernels.decode_step import layer_products
-from hwmodels.kernels.prefill_attention import PrefillAttentionModel
 from hwmodels.model_shape import ModelShape
 from hwmodels.roofline import RooflineCost
 from hwmodels.roofline_ledger import IntArray
@@ -27,6 +26,8 @@ from sim.step_ends import StepEnds
 
 _BLOCK = 128
 """Numbers of tokens priced together, at the first question about one of them."""
+
+DEFAULT_BLOCK_TOKENS = 16
 
 
 class TokenTimes(NamedTuple):
@@ -49,6 +50,9 @@ class CalibratedCost(CostModel):
         device: the GPU; needs calibrated kernels.
         shape: the whole model.
         tensor_parallel: GPUs of the instance, inside one node.
+        kernel: attention kernel.
+        uses_l2: whether requests that share prefixes hit in L2.
+        block_tokens: tokens of a KV block.
 
     Raises:
         ConfigError: the device lacks a kernel that the model needs, or the model cannot be split
@@ -57,82 +61,96 @@ class CalibratedCost(CostModel):
     Attributes:
         roofline: counts FLOPs and bytes.
         shard: the part of the model that one GPU holds.
-        overhead_s: host time per step.
+        uses_l2: whether hits in L2 decide about prices.
+        attention: prices the attention of all layers.
+        uses_prefix_tree: whether prices depend on what running requests share.
     """
 
-    uses_prefix_tree = False
-
-    def __init__(self, device: DeviceSpec, shape: ModelShape, tensor_parallel: int = 1) -> None:
+    def __init__(
+        self,
+        device: DeviceSpec,
+        shape: ModelShape,
+        tensor_parallel: int = 1,
+        *,
+        kernel: KernelChoice | None = None,
+        uses_l2: bool = False,
+        block_tokens: int = DEFAULT_BLOCK_TOKENS,
+    ) -> None:
         check_fits_node(tensor_parallel)
         self.device = device
         self.shape = shape
         self.shard = shape.sharded(tensor_parallel)
         self.tensor_parallel = tensor_parallel
+        self.kernel = kernel or KernelChoice()
+        self.uses_l2 = uses_l2 and self.kernel.name != "packed"
         self.roofline = RooflineCost(device, shape, tensor_parallel)
-        self.overhead_s = device.step_overhead_s
-        self._decode_attention = device.kernel("decode_attention")
-        self._prefill_attention = device.kernel("prefill_attention")
+        self.attention = attention_pricer(
+            device, self.shard, self.kernel, uses_l2=uses_l2, block_tokens=block_tokens
+        )
+        self.uses_prefix_tree = self.attention.uses_tree
         self._small_ops = device.kernel("small_ops")
-        self._pricer = DecodePricer(self._decode_attention, self.shard)
-        self._attention_s = self._pricer.attention_s
-        self._chunk_constants = _chunk_constants(self._prefill_attention, self.shard)
+        self._write_run_ends, self._mixed_s = self.attention.write_run_ends, self.attention.mixed_s
+        self._host_s, self._host_request_s = device.step_overhead_s, device.step_overhead_request_s
         self._decode_constant_s: dict[int, float] = {}
         self._layers: dict[int, TokenTimes] = {}
         self._logits: dict[int, TokenTimes] = {}
+        self._layers_s: dict[int, float] = {}
+        self._logits_s: dict[int, float] = {}
         self.tokens_s(1, 1)  # a kernel that is missing must be told now
+
+    def host_s(self, num_requests: IntArray) -> FloatArray:
+        """Host time of steps with so many requests, seconds."""
+        times_s = self._host_s + num_requests * self._host_request_s
+        return np.asarray(times_s, dtype=np.float64)
 
     def decode_step_s(self, batch: DecodeBatchView) -> float:
         """Duration of the next decode-only step, seconds."""
         size = batch.num_requests
-        try:
-            constant_s = self._decode_constant_s[size]
-        except KeyError:
-            constant_s = self._price_decode(size)
-        attention_s = self._attention_s(
-            size, batch.context_tokens, batch.context_tokens_squared, batch.max_context_tokens
+        constant_s = self._decode_constant_s.get(size) or self._price_decode(size)
+        attention_s = self.attention.step_s(
+            size,
+            batch.context_tokens,
+            batch.context_tokens_squared,
+            batch.max_context_tokens,
+            batch.tree,
         )
         return attention_s + constant_s
 
     def decode_run_s(self, batch: DecodeBatchView, num_steps: int) -> FloatArray:
         """Durations of the next `num_steps` decode-only steps, seconds. Shape (num_steps,)."""
-        return np.array(self._durations_s(batch, num_steps))
-
-    def write_run_ends(
-        self, batch: DecodeBatchView, num_steps: int, start_s: float, ends: StepEnds, at: int
-    ) -> None:
-        """Write the ends of decode-only steps."""
-        view, end_s = ends.view, start_s
-        for entry, duration_s in enumerate(self._durations_s(batch, num_steps), at):
-            end_s += duration_s
-            view[entry] = end_s
-
-    def _durations_s(self, batch: DecodeBatchView, num_steps: int) -> list[float]:
-        """The steps of a run, every one priced as `decode_step_s` would."""
-        size, total = batch.num_requests, batch.context_tokens
-        squares, longest = batch.context_tokens_squared, batch.max_context_tokens
+        size, total, longest = batch.num_requests, batch.context_tokens, batch.max_context_tokens
+        squares = batch.context_tokens_squared
         constant_s = self._decode_constant_s.get(size) or self._price_decode(size)
-        price = self._pricer.price(size, longest)
-        is_constant = price.splits == 1 and size > self._pricer.largest_split
-        durations_s: list[float] = []
-        if is_constant:
-            _, _, _, _, _, _, _, slope_s, straggler_s = price
-            fixed_s = price.fixed_s
-            for _ in range(num_steps):
-                attention_s = fixed_s + total * slope_s + (longest - squares / total) * straggler_s
-                durations_s.append(attention_s + constant_s)
-                squares += 2 * total + size
-                total += size
-                longest += 1
-            return durations_s
-        for _ in range(num_steps):
-            durations_s.append(self._attention_s(size, total, squares, longest) + constant_s)
+        durations_s = np.empty(num_steps)
+        for step in range(num_steps):
+            attention_s = self.attention.step_s(size, total, squares, longest, batch.tree)
+            durations_s[step] = attention_s + constant_s
             squares += 2 * total + size
             total += size
             longest += 1
         return durations_s
 
+    def write_run_ends(
+        self, batch: DecodeBatchView, num_steps: int, start_s: float, ends: StepEnds, at: int
+    ) -> None:
+        """Write the ends of decode-only steps."""
+        size = batch.num_requests
+        self._write_run_ends(
+            size,
+            batch.context_tokens,
+            batch.context_tokens_squared,
+            batch.max_context_tokens,
+            batch.tree,
+            num_steps,
+            self._decode_constant_s.get(size) or self._price_decode(size),
+            start_s,
+            ends.view,
+            at,
+        )
+
     def _price_decode(self, num_requests: int) -> float:
-        constant_s = self.overhead_s + self.tokens_s(num_requests, num_requests)
+        host_s = self._host_s + num_requests * self._host_request_s
+        constant_s = host_s + self.tokens_s(num_requests, num_requests)
         self._decode_constant_s[num_requests] = constant_s
         return constant_s
 
@@ -141,30 +159,28 @@ class CalibratedCost(CostModel):
         if not chunks:
             return self.decode_step_s(batch)
         num_tokens = num_sampled = size = batch.num_requests
-        attention_s = 0.0
-        for new_tokens, prefix_tokens, is_last in chunks:
+        for new_tokens, _, is_last in chunks:
             num_tokens += new_tokens
             num_sampled += is_last
-            attention_s += self._chunk_s(new_tokens, prefix_tokens)
-        if size:
-            attention_s += self._attention_s(
-                size, batch.context_tokens, batch.context_tokens_squared, batch.max_context_tokens
-            )
-        return self.overhead_s + self.tokens_s(num_tokens, num_sampled) + attention_s
-
-    def _chunk_s(self, new_tokens: int, prefix_tokens: int) -> float:
-        """Attention of all layers of one prefill chunk: `PrefillAttentionModel` in plain Python."""
-        tiles = -(-new_tokens // 64)
-        pairs = 64 * (tiles * prefix_tokens + 32 * tiles * (tiles + 1))
-        context_tokens = prefix_tokens + new_tokens
-        fixed_s, pair_s, tail_s, new_token_s, context_s = self._chunk_constants
-        moved_s = new_tokens * new_token_s + context_tokens * context_s
-        return fixed_s + pairs * pair_s + context_tokens * tail_s + moved_s
+        attention_s = self._mixed_s(
+            size,
+            batch.context_tokens,
+            batch.context_tokens_squared,
+            batch.max_context_tokens,
+            batch.tree,
+            chunks,
+        )
+        try:
+            tokens_s = self._layers_s[num_tokens] + self._logits_s[num_sampled]
+        except KeyError:
+            tokens_s = self.tokens_s(num_tokens, num_sampled)
+        host_s = self._host_s + (size + len(chunks)) * self._host_request_s
+        return host_s + tokens_s + attention_s
 
     @property
     def kernels_in_use(self) -> list[str]:
         """Kernels that price the steps, by their fields of `KernelModels`."""
-        names = ["gemm", "decode_attention", "prefill_attention", "small_ops"]
+        names = ["gemm", "small_ops", *kernels_needed(self.kernel, uses_l2=self.uses_l2)]
         names += ["moe"] if self.shard.num_experts else []
         return names + (["all_reduce"] if self.tensor_parallel > 1 else [])
 
@@ -174,51 +190,11 @@ class CalibratedCost(CostModel):
 
     # -- by kind of kernel -----------------------------------------------------------------------
 
-    def decode_attention_s(
-        self,
-        step: FloatArray,
-        batch_size: int | FloatArray,
-        context_tokens: int | FloatArray,
-        squares: int | FloatArray,
-        longest: int | FloatArray,
-    ) -> FloatArray:
-        """Attention of all layers in steps of decode runs, seconds; arrays broadcast.
-
-        Args:
-            step: number of each step in its run, from 0.
-            batch_size: requests of the run.
-            context_tokens: sum of the contexts in its first step.
-            squares: sum of their squares.
-            longest: the longest of them.
-        """
-        shard = self.shard
-        times_s: FloatArray = self._decode_attention.time_s(
-            batch_size,
-            context_tokens + batch_size * step,
-            longest + step,
-            squares + (2.0 * context_tokens) * step + batch_size * (step * step),
-            shard.num_attention_heads,
-            shard.num_kv_heads,
-            shard.head_dim,
-        )
-        return shard.num_layers * times_s
-
-    def prefill_attention_s(self, new_tokens: IntArray, prefix_tokens: IntArray) -> FloatArray:
-        """Attention of all layers of prefill chunks, seconds. Shape (chunks,)."""
-        shard = self.shard
-        times_s: FloatArray = self._prefill_attention.time_s(
-            1,
-            new_tokens,
-            prefix_tokens,
-            shard.num_attention_heads,
-            shard.num_kv_heads,
-            shard.head_dim,
-        )
-        return shard.num_layers * times_s
-
     def tokens_s(self, num_tokens: int, num_sampled: int) -> float:
         """Time of a step without attention and host, seconds."""
-        return self.layer_times(num_tokens).total_s + self.logits_times(num_sampled).total_s
+        layers_s = self._layers_s[num_tokens] = self.layer_times(num_tokens).total_s
+        logits_s = self._logits_s[num_sampled] = self.logits_times(num_sampled).total_s
+        return layers_s + logits_s
 
     def layer_times(self, num_tokens: int) -> TokenTimes:
         """All layers but their attention, for so many tokens."""
@@ -269,16 +245,3 @@ class CalibratedCost(CostModel):
             for number in sampled.tolist()
         ]
         return gemm_s, sample_s, np.array(gather_s)
-
-
-def _chunk_constants(
-    model: PrefillAttentionModel, shard: ModelShape
-) -> tuple[float, float, float, float, float]:
-    """Seconds of all layers: per chunk; per pair in whole tiles; per token of the context for the
-    tail; per new token and per token of the context for what is moved."""
-    layers, head_dim = shard.num_layers, shard.head_dim
-    pair_s = layers * 4 * head_dim * shard.num_attention_heads / model.flops_per_s
-    tail_s = layers * model.tail_weight * model.num_sms * 4 * head_dim * 64 / model.flops_per_s
-    element_s = layers * 2 * head_dim / model.io_bytes_per_s
-    new_token_s = 2 * shard.num_attention_heads * element_s
-    return layers * model.launch_s, pair_s, tail_s, new_token_s, 2 * shard.num_kv_heads * element_s

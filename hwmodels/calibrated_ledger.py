@@ -1,7 +1,8 @@
 """Where the time of an instance priced by calibrated kernels went.
 
-FLOPs and bytes are counted as by the roofline. Seconds follow, when somebody asks, from the run
-table and the moments of the contexts that are noted for every run.
+FLOPs and bytes are counted as by the roofline, less the bytes that L2 or the kernel saves. What a
+step takes besides attention follows from its numbers of tokens; attention is the rest of it. Only
+where prices depend on the prefix tree does the hot path note anything: which tree it was.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,17 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hwmodels.attention.decode_steps import DecodeSteps, NotedTrees
+from hwmodels.attention.l2_reads import HIT_TOKENS
+from hwmodels.attention.tree_log import TreeLog
 from hwmodels.roofline_ledger import IntArray, RooflineLedger, Terms
 from sim.interfaces import DecodeBatchView, FloatArray, PrefillChunk, RunTable
 
 if TYPE_CHECKING:
     from hwmodels.calibrated import CalibratedCost, TokenTimes
 
-_MOMENTS_DTYPE = np.dtype([("squares", "<i8"), ("longest", "<i8")])
-_pack_moments = Struct("<qq").pack
+_NOTE_DTYPE = np.dtype([("longest", "<i8"), ("tree", "<i4"), ("cascaded", "<i4")])
+_pack_note = Struct("<qii").pack
 
 _MAX_STEPS = 1 << 18
-"""Steps whose attention is priced at once."""
+"""Steps whose savings are worked out at once."""
 
 
 class CalibratedLedger(RooflineLedger):
@@ -34,72 +38,174 @@ class CalibratedLedger(RooflineLedger):
     def __init__(self, cost: "CalibratedCost") -> None:
         super().__init__(cost.roofline)
         self._kernels = cost
-        self._moments = bytearray()
+        self._notes = bytearray()
+        self._tree_log = TreeLog(has_common=cost.kernel.reads_nodes_once)
+        if cost.uses_prefix_tree:
+            self.add_decode = self._note_tree
 
-    def add_decode(self, batch: DecodeBatchView, num_steps: int) -> None:  # type: ignore[override]
-        """Note the moments of a run's contexts."""
-        self._note(batch)
+    def _note_tree(self, batch: DecodeBatchView, num_steps: int) -> None:
+        """Note what the requests of a run share."""
+        tree = batch.tree
+        assert tree is not None
+        self._notes.extend(_pack_note(batch.max_context_tokens, self._tree_log.note(tree), -1))
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Price one step with prefill chunks and note them, seconds."""
-        super().mixed_step_s(batch, chunks)
-        self._note(batch)
+        self.note_chunks(chunks)
+        tree = batch.tree
+        if tree is not None:
+            number = self._tree_log.note(tree)
+            cascaded = self._kernels.attention.cascaded_tokens(batch.num_requests, tree, chunks)
+            self._notes.extend(_pack_note(batch.max_context_tokens, number, cascaded))
         return self._kernels.mixed_step_s(batch, chunks)
 
-    def _note(self, batch: DecodeBatchView) -> None:
-        moments = _pack_moments(batch.context_tokens_squared, batch.max_context_tokens)
-        self._moments.extend(moments)
-
-    def _terms(self, runs: RunTable) -> Terms:
+    def _terms(self, runs: RunTable, durations_s: FloatArray) -> Terms:
         """Cost terms of each run, by the names of `CostTotals`. Shape (runs,) each."""
-        cost, steps = self._kernels, runs["num_steps"].astype(np.int64)
-        decodes = runs["num_decodes"].astype(np.int64)
-        chunk_runs, new_tokens, prefix_tokens, is_last = self._noted_chunks(
-            runs["num_prefills"].astype(np.int64)
+        cost, terms = self._kernels, super()._terms(runs, durations_s)
+        steps, decodes, contexts, num_chunks = (
+            runs[name].astype(np.int64)
+            for name in ("num_steps", "num_decodes", "context_tokens", "num_prefills")
         )
+        chunk_runs, _, _, is_last = self._noted_chunks(num_chunks)
         completing = np.bincount(chunk_runs, is_last, len(runs)).astype(np.int64)
         layers = _lookup(cost.layer_times, decodes + runs["prefill_tokens"])
         logits = _lookup(cost.logits_times, decodes + completing)
-        chunks_s = np.empty(0)
-        if len(new_tokens):
-            chunks_s = cost.prefill_attention_s(new_tokens, prefix_tokens)
         gemm_s, small_ops_s, collective_s = (layers + logits).T
+        host_s = cost.host_s(decodes + num_chunks)
+        rest_s = steps * (gemm_s + small_ops_s + collective_s + host_s)
+        decode_s, prefill_s = self._attention(
+            runs, decodes > 0, num_chunks > 0, np.maximum(durations_s - rest_s, 0.0)
+        )
+        unread, hit = self._savings(runs, steps, decodes)
+        logical_tokens = steps * contexts + decodes * (steps * (steps - 1) // 2)
+        read = logical_tokens * cost.roofline.context_bytes - unread
+        none = np.zeros(len(runs), dtype=np.int64)
         return {
-            **super()._terms(runs),
+            **terms,
             "gemm_s": steps * gemm_s,
-            "attention_decode_s": self._decode_attention_s(runs, steps, decodes),
-            "attention_prefill_s": np.bincount(chunk_runs, chunks_s, len(runs)),
+            "attention_decode_s": decode_s,
+            "attention_prefill_s": prefill_s,
             "collective_s": steps * collective_s,
             "small_ops_s": steps * small_ops_s,
-            "launch_s": steps * cost.overhead_s,
+            "launch_s": steps * host_s,
+            "hbm_bytes": terms["hbm_bytes"]
+            - unread
+            - hit
+            - self._chunks_unread(runs, decodes, num_chunks),
+            "l2_read_bytes": read if cost.uses_l2 else none,
+            "l2_hit_bytes": hit,
         }
 
-    def _decode_attention_s(self, runs: RunTable, steps: IntArray, decodes: IntArray) -> FloatArray:
-        """Decode attention of each run, seconds. Shape (runs,)."""
-        moments = np.frombuffer(bytes(self._moments), dtype=_MOMENTS_DTYPE)
-        seconds = np.zeros(len(runs))
-        for rows in _pieces(np.flatnonzero(decodes), steps):
-            repeats = steps[rows]
-            first = np.cumsum(repeats) - repeats
-            step = np.arange(repeats.sum()) - np.repeat(first, repeats)
-            columns = (
-                decodes[rows],
-                runs["context_tokens"][rows],
-                moments["squares"][rows],
-                moments["longest"][rows],
+    def _attention(
+        self,
+        runs: RunTable,
+        has_decodes: npt.NDArray[np.bool_],
+        has_chunks: npt.NDArray[np.bool_],
+        attention_s: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Attention of decodes and of chunks in each run, seconds. Shape (runs,) each.
+
+        In a step with chunks the decodes are charged what they would take alone if they were
+        equally long, and the chunks the rest.
+        """
+        decode_s = np.where(has_chunks, 0.0, attention_s)
+        both = np.flatnonzero(has_chunks & has_decodes)
+        if len(both):
+            size = runs["num_decodes"][both].astype(np.float64)
+            total = runs["context_tokens"][both].astype(np.float64)
+            notes, trees = self._noted_trees(len(runs))
+            alone = DecodeSteps(
+                batch_size=size,
+                context_tokens=total,
+                squares=total * total / size,
+                longest=total / size,
+                cascaded=notes["cascaded"][both].astype(np.int64),
+                tree=notes["tree"][both].astype(np.int64),
+                trees=trees,
             )
-            wide = [np.repeat(column.astype(np.float64), repeats) for column in columns]
-            step_s = self._kernels.decode_attention_s(step.astype(np.float64), *wide)
-            seconds[rows] = np.add.reduceat(step_s, first)
-        return seconds
+            alone_s = self._kernels.attention.many_s(alone)
+            decode_s[both] = np.minimum(alone_s, attention_s[both])
+        return decode_s, attention_s - decode_s
+
+    def _savings(
+        self, runs: RunTable, steps: IntArray, decodes: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """KV bytes that the decodes of each run need not read, and those that they read from L2.
+
+        Shape (runs,) each.
+        """
+        token_bytes = self._kernels.roofline.context_bytes
+        notes, trees = self._noted_trees(len(runs))
+        unread, hit = np.zeros(len(runs), dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
+        sharing = np.flatnonzero((decodes > 0) & (notes["tree"] > 0))
+        for piece in _pieces(steps[sharing]):
+            rows = sharing[piece]
+            first, counts, batch = self._stretches(runs[rows], notes[rows], steps[rows], trees)
+            savings = self._kernels.attention.savings(batch)
+            for found, tokens in zip((unread, hit), savings, strict=True):
+                found[rows] = np.add.reduceat(counts * _whole(tokens * token_bytes), first)
+        return unread, hit
+
+    def _chunks_unread(self, runs: RunTable, decodes: IntArray, num_chunks: IntArray) -> IntArray:
+        """KV bytes that the chunks of each run need not read, for a cascade does once for all.
+
+        Shape (runs,).
+        """
+        notes, _ = self._noted_trees(len(runs))
+        common = np.where(num_chunks > 0, np.maximum(notes["cascaded"], 0), 0)
+        spared = np.maximum(num_chunks - (decodes == 0), 0)
+        unread: IntArray = common * spared * self._kernels.roofline.context_bytes
+        return unread
+
+    def _stretches(
+        self, runs: RunTable, notes: npt.NDArray[np.void], steps: IntArray, trees: NotedTrees
+    ) -> tuple[IntArray, IntArray, DecodeSteps]:
+        """Stretches of steps that save the same: the first one of each run, their steps, and the
+        first step of each; squared contexts do not matter."""
+        size, total = runs["num_decodes"].astype(np.int64), runs["context_tokens"].astype(np.int64)
+        per_block = HIT_TOKENS * size
+        num_stretches = (total + (steps - 1) * size) // per_block - total // per_block + 1
+        is_special = size <= self._kernels.attention.largest_special
+        num_stretches = np.where(is_special, steps, num_stretches)
+        first = np.cumsum(num_stretches) - num_stretches
+        run = np.repeat(np.arange(len(runs)), num_stretches)
+        number = np.arange(len(run)) - first[run]
+        boundary = (total // per_block)[run] * per_block[run] + number * per_block[run]
+        step = -(-(boundary - total[run]) // size[run])
+        step = np.where(is_special[run], number, np.where(number == 0, 0, step))
+        end = np.append(step[1:], 0)
+        end[first[1:] - 1] = steps[:-1]
+        end[-1] = steps[-1]
+        batch = DecodeSteps(
+            batch_size=size[run].astype(np.float64),
+            context_tokens=(total[run] + size[run] * step).astype(np.float64),
+            squares=np.zeros(len(run)),
+            longest=(notes["longest"][run] + step).astype(np.float64),
+            cascaded=notes["cascaded"][run].astype(np.int64),
+            tree=notes["tree"][run].astype(np.int64),
+            trees=trees,
+        )
+        return first, end - step, batch
+
+    def _noted_trees(self, num_runs: int) -> tuple[npt.NDArray[np.void], NotedTrees]:
+        """A note per run; those of steps that were planned but never executed are left out."""
+        if not self._kernels.uses_prefix_tree:
+            return np.zeros(num_runs, dtype=_NOTE_DTYPE), self._tree_log.trees()
+        notes = np.frombuffer(bytes(self._notes), dtype=_NOTE_DTYPE)
+        return notes[:num_runs], self._tree_log.trees()
 
 
-def _pieces(rows: npt.NDArray[np.intp], steps: IntArray) -> Iterator[npt.NDArray[np.intp]]:
-    """Rows in pieces of bounded total steps."""
-    if not len(rows):
+def _whole(values: FloatArray) -> IntArray:
+    whole: IntArray = np.rint(values).astype(np.int64)
+    return whole
+
+
+def _pieces(steps: IntArray) -> Iterator[npt.NDArray[np.intp]]:
+    """Indices of runs in pieces of bounded total steps."""
+    if not len(steps):
         return
-    piece = np.cumsum(steps[rows]) // _MAX_STEPS
-    yield from np.split(rows, np.flatnonzero(np.diff(piece)) + 1)
+    piece = np.cumsum(steps) // _MAX_STEPS
+    yield from np.split(np.arange(len(steps)), np.flatnonzero(np.diff(piece)) + 1)
 
 
 def _lookup(times_of: "Callable[[int], TokenTimes]", sizes: IntArray) -> FloatArray:

@@ -5,11 +5,14 @@ requests and of splits alone worked out once: a step then takes half a microseco
 call takes fifty. Both agree up to rounding.
 """
 
+from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
 
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.model_shape import ModelShape
+from hwmodels.tables.decode_factors import DecodeFactors
+from hwmodels.tables.kernels import TabledDecodeAttention
 
 _BLOCK_TOKENS = 128
 
@@ -22,22 +25,26 @@ class BatchPrice(NamedTuple):
         splits: parts of each context.
         full_waves: whole waves of thread blocks.
         cta_token_s: one thread block alone, per token of its part.
+        alone_token_s: the same per context token of the batch, where nothing is split.
         wave_token_s: a full wave, per context token of the batch.
         rest_token_s: the last wave, per context token of the batch; 0 if there is none.
         has_rest: whether a last wave is not full.
         slope_s: all waves per context token of the batch, where nothing is split.
         straggler_token_s: per token by which the longest context exceeds the weighted mean.
+        requests_per_wave: requests whose thread blocks run together.
     """
 
     fixed_s: float
     splits: int
     full_waves: int
     cta_token_s: float
+    alone_token_s: float
     wave_token_s: float
     rest_token_s: float
     has_rest: bool
     slope_s: float
     straggler_token_s: float
+    requests_per_wave: float
 
 
 class DecodePricer:
@@ -46,20 +53,45 @@ class DecodePricer:
     Args:
         model: the kernel.
         shard: the part of the model that the GPU holds.
+        l2_bytes_per_s: rate of L2; None if every byte comes from HBM.
+        can_split: whether contexts may be split.
 
     Attributes:
         largest_split: batches up to this size may be split.
+        is_tabled: whether measured points correct the form.
+        saved_share: share of a token's time that L2 saves: all of it where thread blocks have a
+            rate of their own, else what the rate of L2 leaves.
     """
 
-    def __init__(self, model: DecodeAttentionModel, shard: ModelShape) -> None:
+    def __init__(
+        self,
+        model: DecodeAttentionModel,
+        shard: ModelShape,
+        l2_bytes_per_s: float | None = None,
+        can_split: bool = True,
+    ) -> None:
+        self._slots = model.split_slots
+        # Measured over predicted time, for a kernel with a table.
+        self._factors: DecodeFactors | None = None
+        if can_split and isinstance(model, TabledDecodeAttention):
+            self._factors = model.residuals.of(
+                shard.num_attention_heads, shard.num_kv_heads, shard.head_dim
+            )
+        self.is_tabled = self._factors is not None
+        if not can_split:
+            model = replace(model, split_slots=1)
         self._model = model
         self._shard = shard
         self._is_grouped = shard.num_attention_heads > shard.num_kv_heads
         self._query_tiles = -(-shard.num_attention_heads // (shard.num_kv_heads * 64))
         self._ctas_each = shard.num_kv_heads * self._query_tiles
-        can_split = self._is_grouped or model.can_split_mha
+        rate = model.cta_gqa_bytes_per_s if self._is_grouped else model.cta_mha_bytes_per_s
+        self.saved_share = 1.0
+        if rate is None and l2_bytes_per_s is not None:
+            self.saved_share = 1.0 - min(model.hbm_bytes_per_s / l2_bytes_per_s, 1.0)
         self.largest_split = 0
-        if can_split:  # the largest batch whose thread blocks leave enough slots for a split
+        if can_split and (self._is_grouped or model.can_split_mha):
+            # The largest batch whose thread blocks leave enough slots for a split.
             self.largest_split = ceil(0.8 * model.split_slots / self._ctas_each) + 1
         self._prices: dict[tuple[int, int], BatchPrice] = {}
         self._unsplit: dict[int, BatchPrice] = {}
@@ -72,7 +104,12 @@ class DecodePricer:
         return self._prices.get(key) or self._price_split(*key)
 
     def attention_s(
-        self, batch_size: int, context_tokens: int, squares: int, longest: int
+        self,
+        batch_size: int,
+        context_tokens: int,
+        squares: int,
+        longest: int,
+        saved_tokens: float = 0.0,
     ) -> float:
         """Attention of all layers in one step, seconds.
 
@@ -81,12 +118,47 @@ class DecodePricer:
             context_tokens: sum of their contexts.
             squares: sum of the squares.
             longest: the longest one.
+            saved_tokens: context tokens that do not come from HBM, as a negative number.
         """
         price = self.price(batch_size, longest)
-        straggler_s = (longest - squares / context_tokens) * price.straggler_token_s
-        if price.splits == 1:
-            return price.fixed_s + context_tokens * price.slope_s + straggler_s
-        return price.fixed_s + _split_stream_s(price, batch_size, context_tokens) + straggler_s
+        fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
+        if price.splits > 1:
+            hbm_tokens = context_tokens + saved_tokens * self.saved_share
+            stream_s = _split_stream_s(price, batch_size, context_tokens, hbm_tokens)
+            attention_s = fixed_s + (stream_s - late_s / context_tokens)
+        else:
+            offset_s, slope_s = self.line(price, context_tokens, saved_tokens)
+            varying_s = context_tokens * slope_s - late_s / context_tokens
+            attention_s = (fixed_s + offset_s) + varying_s
+        if self._factors is None:
+            return attention_s
+        return attention_s * self._factors.factor(batch_size, context_tokens / batch_size)
+
+    def line(
+        self, price: BatchPrice, context_tokens: int, saved_tokens: float
+    ) -> tuple[float, float]:
+        """Time to stream contexts that are not split: a constant, and per context token, seconds.
+
+        Holds as long as the same bounds bind: a thread block's own rate or that of the memory.
+        """
+        if not saved_tokens:
+            return 0.0, price.slope_s
+        saved = saved_tokens * self.saved_share
+        hbm_tokens, alone_s = context_tokens + saved, context_tokens * price.alone_token_s
+        full, wave_s, rest_s = price.full_waves, price.wave_token_s, price.rest_token_s
+        offset_s = slope_s = 0.0
+        if alone_s > hbm_tokens * wave_s:
+            slope_s = full * price.alone_token_s
+        else:
+            slope_s = full * wave_s
+            offset_s = saved * slope_s
+        if price.has_rest:
+            if alone_s > hbm_tokens * rest_s:
+                slope_s += price.alone_token_s
+            else:
+                slope_s += rest_s
+                offset_s += saved * rest_s
+        return offset_s, slope_s
 
     def _price_unsplit(self, batch_size: int) -> BatchPrice:
         found = self._unsplit[batch_size] = self._constants(batch_size, 1)
@@ -113,30 +185,52 @@ class DecodePricer:
         alone_s = cta_token_s / batch_size
         slope_s = full * max(alone_s, wave_s) + (max(alone_s, rest_s) if rest else 0.0)
         fixed_s = model.launch_s + model.wave_s * -(-num_ctas // model.num_sms)
+        requests_per_wave = max(self._slots / (self._ctas_each * splits), 1.0)
         fixed_s += model.combine_s if splits > 1 else 0.0
         if self._is_grouped and shard.num_kv_heads > 1 and batch_size > 1:
             fixed_s += model.head_swap_s
+        straggler_s = layers * token_bytes / model.straggler_bytes_per_s if splits == 1 else 0.0
         return BatchPrice(
             fixed_s=layers * fixed_s,
             splits=splits,
             full_waves=full,
             cta_token_s=cta_token_s,
+            alone_token_s=alone_s,
             wave_token_s=wave_s,
             rest_token_s=rest_s,
             has_rest=rest > 0,
             slope_s=slope_s,
-            straggler_token_s=layers * token_bytes / model.straggler_bytes_per_s / splits,
+            straggler_token_s=straggler_s,
+            requests_per_wave=requests_per_wave,
         )
 
 
-def _split_stream_s(price: BatchPrice, batch_size: int, context_tokens: int) -> float:
-    """Time to stream contexts that are split: a part is whole blocks, or the mean context."""
+def straggler(
+    price: BatchPrice, batch_size: int, context_tokens: int, squares: int, longest: int
+) -> tuple[float, float]:
+    """Fixed time with the constant part of the straggler, and what its other part is over the sum
+    of the contexts, seconds and seconds times tokens.
+
+    The straggler is the longest context less the token-weighted mean. While all contexts grow
+    alike, the longest less the plain mean and the variance stay, so that both parts are the same
+    in every step of a run, to the last bit.
+    """
+    token_s = price.straggler_token_s / batch_size
+    excess = batch_size * longest - context_tokens
+    spread = batch_size * squares - context_tokens * context_tokens
+    return price.fixed_s + excess * token_s, spread * token_s
+
+
+def _split_stream_s(
+    price: BatchPrice, batch_size: int, context_tokens: int, hbm_tokens: float
+) -> float:
+    """Time to stream contexts that are split; a part is whole blocks, or the mean context."""
     mean = context_tokens / batch_size
     parts = ceil(ceil(mean / _BLOCK_TOKENS) / price.splits) * _BLOCK_TOKENS
     alone_s = (parts if parts < mean else mean) * price.cta_token_s
-    wave_s = context_tokens * price.wave_token_s
+    wave_s = hbm_tokens * price.wave_token_s
     stream_s = price.full_waves * (alone_s if alone_s > wave_s else wave_s)
     if price.has_rest:
-        rest_s = context_tokens * price.rest_token_s
+        rest_s = hbm_tokens * price.rest_token_s
         stream_s += alone_s if alone_s > rest_s else rest_s
     return stream_s

@@ -5,6 +5,7 @@ one by name or a user's own by path. Not modelled: clocks that change with power
 NUMA effects of the host, links that leave the node.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -34,6 +35,7 @@ _FILE_BOUNDS: dict[str, tuple[float, float]] = {
     "bytes": (1, 1e18),
     "ratio": (1e-3, 1),
     "s": (1e-12, 10),
+    "s/request": (0, 1),
 }
 """Smallest and largest constant of a profile by unit: outside, a unit was mistaken."""
 
@@ -59,10 +61,13 @@ class DeviceSpec(KernelTimes):
         collective_latency_s: fixed time of one collective inside the node.
         step_overhead_s: host time per engine step that the GPU waits for.
         cuda_context_bytes: memory taken by the CUDA context and library workspaces.
+        step_overhead_request_s: host time that every request of a step adds; a profile may leave it
+            out, and it is 0 then.
         title: the vendor's name of the product.
         date: when the profile was made, ISO 8601.
         sources: where each number comes from, by attribute name.
         kernels_at: name or path of the calibrated kernels; empty if there are none.
+        table_at: path of a table of measured points that corrects them; empty if there is none.
     """
 
     name: str
@@ -79,10 +84,12 @@ class DeviceSpec(KernelTimes):
     collective_latency_s: float = field(metadata={"unit": "s"})
     step_overhead_s: float = field(metadata={"unit": "s"})
     cuda_context_bytes: int = field(metadata={"unit": "bytes"})
+    step_overhead_request_s: float = field(default=0.0, metadata={"unit": "s/request"})
     title: str = field(default="", compare=False)
     date: str = field(default="", compare=False)
     sources: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     kernels_at: str = field(default="", compare=False, repr=False)
+    table_at: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for key, unit in CONSTANT_UNITS.items():
@@ -109,17 +116,23 @@ CONSTANT_UNITS: dict[str, str] = {
 }
 """Unit of each constant of a profile, in the order of `DeviceSpec`."""
 
+OPTIONAL_CONSTANTS = ("step_overhead_request_s",)
+"""Constants that a profile may leave out."""
+
 
 def _check_number(where: str, value: object, unit: str) -> int | float:
     is_whole = unit in ("count", "bytes")
     allowed = "a positive whole number" if is_whole else "a positive number"
+    if unit == "s/request":
+        allowed = "a number of at least 0"
     if unit == "ratio":
         allowed = "a number above 0 and at most 1"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or (is_whole and not isinstance(value, int)):
         raise ConfigError(f"{where} must be {allowed}, found {shown(value)}")
     assert isinstance(value, int | float)
-    if not 0 < value < _LARGEST or (unit == "ratio" and value > 1):
+    is_null = value == 0 and unit == "s/request"
+    if not (0 < value < _LARGEST or is_null) or (unit == "ratio" and value > 1):
         raise ConfigError(f"{where} must be {allowed}, found {shown(value)}")
     return value
 
@@ -152,7 +165,8 @@ def load_profile(name_or_path: str | Path) -> DeviceSpec:
     """Read a device profile, packaged (by name) or the user's own (by path).
 
     A profile `folder/mine.json` of the user's own has the calibrated kernels in
-    `folder/kernels/mine.json`, if that file exists.
+    `folder/kernels/mine.json`, if that file exists. One with the key `overlay_of` is another
+    profile with some constants changed (`hwmodels.overlay`).
 
     Args:
         name_or_path: a name such as ``a100_sxm_80gb``, or a path: anything with a path separator
@@ -169,13 +183,37 @@ def load_profile(name_or_path: str | Path) -> DeviceSpec:
         source = packaged_record("hardware profile", _FOLDER, name_or_path)
         kernels_at = _packaged_kernels(name_or_path)
     record = read_object(source)
+    if "overlay_of" in record:
+        from hwmodels.overlay import overlaid
+
+        return overlaid(Path(f"{source}"), record)
     check_keys(f"{source}", record, ("name", "title", "date", "constants"))
     constants = as_object(f"{source}: constants", record["constants"])
-    check_keys(f"{source}: constants", constants, CONSTANT_UNITS)
+    required = [key for key in CONSTANT_UNITS if key not in OPTIONAL_CONSTANTS]
+    check_keys(f"{source}: constants", constants, required, OPTIONAL_CONSTANTS)
+    values, sources = read_constants(source, constants)
+    texts = {key: as_text(f"{source}: {key}", record[key]) for key in ("name", "title", "date")}
+    texts["kernels_at"] = kernels_at
+    return DeviceSpec(**texts, **values, sources=sources)  # type: ignore[arg-type]
 
+
+def read_constants(
+    source: Path | Traversable, constants: Mapping[str, object]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Values and sources of the constants that a profile holds, in the order of `DeviceSpec`.
+
+    Args:
+        source: the file, for messages.
+        constants: its constants, each an object of value, unit and source.
+
+    Raises:
+        ConfigError: a value, unit or source is not allowed.
+    """
     values: dict[str, float] = {}
     sources: dict[str, str] = {}
     for key, unit in CONSTANT_UNITS.items():
+        if key not in constants:
+            continue
         where = f"{source}: {key}"
         entry = as_object(where, constants[key])
         check_keys(where, entry, ("value", "unit", "source"))
@@ -184,6 +222,4 @@ def load_profile(name_or_path: str | Path) -> DeviceSpec:
         value = _check_in_file(f"{where}: value", entry["value"], unit)
         values[key] = value if unit in ("count", "bytes") else float(value)
         sources[key] = as_text(f"{where}: source", entry["source"])
-    texts = {key: as_text(f"{source}: {key}", record[key]) for key in ("name", "title", "date")}
-    texts["kernels_at"] = kernels_at
-    return DeviceSpec(**texts, **values, sources=sources)  # type: ignore[arg-type]
+    return values, sources

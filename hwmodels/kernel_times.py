@@ -35,6 +35,14 @@ def _modified_ns(name_or_path: str) -> int:
     return path.stat().st_mtime_ns if path.is_file() else 0
 
 
+@lru_cache(maxsize=16)
+def _tabled(name_or_path: str, table: str, modified_ns: int, table_ns: int) -> "KernelModels":
+    """Kernels corrected by a table; files that have changed since are read anew."""
+    from hwmodels.tables import load_table, tabled
+
+    return tabled(_loaded(name_or_path, modified_ns), load_table(table))
+
+
 def _devices_with(kernel: str) -> str:
     """Names of the packaged devices whose kernel of that name is calibrated, as a text."""
     from hwmodels.kernels import available_kernels
@@ -55,6 +63,7 @@ class KernelTimes:
 
     name: str
     kernels_at: str
+    table_at: str
 
     @property
     def kernels(self) -> "KernelModels":
@@ -75,7 +84,10 @@ class KernelTimes:
             raise ConfigError(
                 f"device {self.name}: {self.kernels_at} holds kernels of device {models.device}"
             )
-        return models
+        if not self.table_at:
+            return models
+        sources = (self.kernels_at, self.table_at)
+        return _tabled(*sources, *(_modified_ns(source) for source in sources))
 
     def kernel(self, name: str) -> Any:
         """The model of one kernel, by its field of `KernelModels`.

@@ -68,7 +68,8 @@ class RooflineCost(CostModel):
         chunk_token_bytes, chunk_token_s: bytes and seconds to move per prefilled token, its own KV
             read back included.
         byte_s: seconds per byte of memory traffic.
-        overhead_s: host time per step.
+        overhead_s: host time per step; `overhead_request_s` per request of the step.
+        decode_s: seconds of a new token and of the host per decode.
         layers_s, logits_s: times per number of tokens or sampled positions priced so far, seconds.
     """
 
@@ -84,6 +85,7 @@ class RooflineCost(CostModel):
         self._flop_s = 1.0 / device.attainable_flops_per_s
         self.byte_s = 1.0 / device.attainable_hbm_bytes_per_s
         self.overhead_s = device.step_overhead_s
+        self.overhead_request_s = device.step_overhead_request_s
         self.pair_flops = attention_flops_per_pair(shard)
         self.pair_s = self.pair_flops * self._flop_s
         self.context_bytes = shard.kv_bytes_per_token
@@ -91,6 +93,7 @@ class RooflineCost(CostModel):
         self.new_token_bytes = attention_bytes_per_new_token(shard)
         self.chunk_token_bytes = self.context_bytes + self.new_token_bytes
         self.new_token_s = self.new_token_bytes * self.byte_s
+        self.decode_s = self.new_token_s + self.overhead_request_s
         self.half_pair_s = 0.5 * self.pair_s
         self.chunk_token_s = self.chunk_token_bytes * self.byte_s
         self.context_byte_s = self.context_bytes * self.byte_s
@@ -162,7 +165,7 @@ class RooflineCost(CostModel):
     def constant_s(self, num_tokens: int, num_sampled: int, num_decodes: int) -> float:
         """What a step takes besides reading contexts and prefill attention, seconds."""
         tokens_s = self.tokens_s(num_tokens, num_sampled)
-        return self.overhead_s + tokens_s + num_decodes * self.new_token_s
+        return self.overhead_s + tokens_s + num_decodes * self.decode_s
 
     def _price_decode(self, num_requests: int) -> float:
         constant_s = self.constant_s(num_requests, num_requests, num_requests)

@@ -32,7 +32,7 @@ class RooflineLedger(CostLedger):
         cost: the cost model that prices the instance.
     """
 
-    add_decode = None
+    add_decode: Callable[[DecodeBatchView, int], None] | None = None
 
     def __init__(self, cost: "RooflineCost") -> None:
         self._cost = cost
@@ -43,7 +43,7 @@ class RooflineLedger(CostLedger):
         """Price one step with prefill chunks and note them, seconds."""
         cost, decodes, context_tokens = self._cost, batch.num_requests, batch.context_tokens
         tokens = sampled = decodes
-        prefill_s = 0.0
+        prefill_s = len(chunks) * cost.overhead_request_s
         for new_tokens, prefix_tokens, is_last in chunks:
             tokens += new_tokens
             sampled += is_last
@@ -55,25 +55,33 @@ class RooflineLedger(CostLedger):
             tokens_s = cost.layers_s[tokens] + cost.logits_s[sampled]
         except KeyError:
             tokens_s = cost.tokens_s(tokens, sampled)
-        constant_s = cost.overhead_s + tokens_s + decodes * cost.new_token_s
+        constant_s = cost.overhead_s + tokens_s + decodes * cost.decode_s
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
-    def totals(self, runs: RunTable) -> CostTotals:
+    def note_chunks(self, chunks: Sequence[PrefillChunk]) -> None:
+        """Note the chunks of a step that somebody else prices."""
+        for new_tokens, prefix_tokens, is_last in chunks:
+            self._log_chunk(_pack_chunk(new_tokens, prefix_tokens, is_last))
+
+    def totals(self, runs: RunTable, durations_s: FloatArray) -> CostTotals:
         """Sums over `runs`, the first ones of the instance; whole numbers exactly."""
         totals = CostTotals()
-        for name, values in self._terms(runs).items():
+        for name, values in self._terms(runs, durations_s).items():
             setattr(totals, name, values.sum().item())
         return totals
 
-    def run_costs(self, runs: RunTable) -> FloatArray:
+    def run_costs(self, runs: RunTable, durations_s: FloatArray) -> FloatArray:
         """Cost terms of each of `runs`. Shape (runs, fields of `CostTotals`)."""
-        terms = self._terms(runs)
+        terms = self._terms(runs, durations_s)
         none = np.zeros(len(runs))
         columns = [terms.get(item.name, none) for item in fields(CostTotals)]
         return np.column_stack(columns).astype(np.float64)
 
-    def _terms(self, runs: RunTable) -> Terms:
-        """Cost terms of each run, by the names of `CostTotals`. Shape (runs,) each."""
+    def _terms(self, runs: RunTable, durations_s: FloatArray) -> Terms:
+        """Cost terms of each run, by the names of `CostTotals`. Shape (runs,) each.
+
+        Seconds follow from the rows alone; the durations are for finer cost models.
+        """
         cost = self._cost
         steps, decodes, contexts, num_chunks = (
             runs[name].astype(np.int64)
@@ -85,13 +93,14 @@ class RooflineLedger(CostLedger):
         read_tokens = steps * contexts + decodes * (steps * (steps - 1) // 2)
         new_tokens = steps * decodes
         read_s = read_tokens * cost.context_token_s
+        host_s = cost.overhead_s + (decodes + num_chunks) * cost.overhead_request_s
         return {
             "gemm_s": steps * (layers["gemm_s"] + logits["gemm_s"]),
             "attention_decode_s": read_s + new_tokens * cost.new_token_s,
             "attention_prefill_s": prefill_s,
             "collective_s": steps * (layers["collective_s"] + logits["collective_s"]),
             "small_ops_s": steps * layers["small_ops_s"],
-            "launch_s": steps * cost.overhead_s,
+            "launch_s": steps * host_s,
             "flops": steps * (layers["flops"] + logits["flops"])
             + (read_tokens + pairs) * cost.pair_flops,
             "hbm_bytes": steps * (layers["hbm_bytes"] + logits["hbm_bytes"])

@@ -1,23 +1,29 @@
 """A cluster: instances behind a router, requests admitted at the door."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.checked_instance import CheckedInstance
 from sim.decode_batch import DecodeBatch
-from sim.engine_rules import EngineRules
+from sim.engine_rules import BringsParts, EngineRules
 from sim.errors import ConfigError, InvalidDecisionError
+from sim.front_end import FrontEnd
+from sim.front_end_hashing import PromptHasher
+from sim.front_end_output import CheckedCountedInstance, CountedInstance
 from sim.instance import Instance
 from sim.interfaces import AdmissionPolicy, BatchPolicy, CostModel, EvictionPolicy, Router
 from sim.kv_cache import KvCache
 from sim.loads import DelayedView, Loads, PublishedView
 from sim.looped_instance import CheckedLoopedInstance, LoopedInstance
 from sim.prefix_tree import BlockGeometry, PrefixTree
+from sim.prefix_views import PrefixViews, Route, refuse_to_match
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
 from sim.request import Request
 from sim.running_tree import RunningPrefixTree
+from sim.scheduler_cost import SchedulerCost
+from sim.scheduler_cost_steps import ScheduledCost
 from sim.step_clock import ARRIVAL, StepClock
 
 MAX_INSTANCES = 65_536
@@ -44,6 +50,8 @@ class ClusterSpec:
         max_model_len: longest prompt plus output, tokens; None does not enforce one.
         view_delay_s: age of the router's view, seconds.
         publish_period_s: period at which the router's view is published, 0 for live, seconds.
+        front_end: what stands between users and engines, None for nothing.
+        scheduler: what the CPU time of the batch policy costs, None for nothing.
         record_costs: hand back the cost terms of every run of steps.
         check: verify the invariants while the simulation runs.
     """
@@ -62,6 +70,8 @@ class ClusterSpec:
     max_model_len: int | None = None
     view_delay_s: float = 0.0
     publish_period_s: float = 0.0
+    front_end: FrontEnd | None = None
+    scheduler: SchedulerCost | None = None
     record_costs: bool = False
     check: bool = False
 
@@ -95,6 +105,28 @@ class ClusterSpec:
                 "routing.view_delay_s and routing.publish_period_s cannot both be set: "
                 "a view is either delayed or published"
             )
+        self._refuse_unreported_prefixes()
+        if self.front_end is not None:
+            self.front_end.validate()
+            if self.front_end.hash_block_s and not self.prefix_caching:
+                raise ConfigError(
+                    f"frontend.hash_block_s={self.front_end.hash_block_s:g} has no effect when "
+                    "engine.prefix_caching=false: leave it out"
+                )
+        if self.scheduler is not None:
+            self.scheduler.validate()
+
+    def _refuse_unreported_prefixes(self) -> None:
+        """A router cannot hear late of a cache that reports no events."""
+        name = "view_delay_s" if self.view_delay_s else "publish_period_s"
+        is_stale = bool(getattr(self, name))
+        is_matching = getattr(self.router, "uses_prefix_match", False)
+        if is_stale and is_matching and isinstance(self.rules, BringsParts):
+            raise ConfigError(
+                f"routing.{name}={getattr(self, name):g}: router {type(self.router).__name__} "
+                f"matches prefixes, and the KV cache of engine {type(self.rules).__name__} "
+                "reports no events: leave it out"
+            )
 
 
 class Cluster:
@@ -106,6 +138,10 @@ class Cluster:
         requests: requests in order of arrival; None if they come through `receive`.
         tree: prefix tree of the workload.
         log: columns over requests.
+
+    Attributes:
+        instances: the replicas.
+        hashers: what stands before them and hashes prompts, empty where nothing does.
     """
 
     def __init__(
@@ -128,10 +164,18 @@ class Cluster:
         elif spec.view_delay_s:
             self.stale_view = DelayedView(self.loads, spec.view_delay_s)
         geometry = BlockGeometry.of(tree, spec.block_tokens)
+        self._prefixes = self._prefix_views(geometry)
         self.instances = [self._make_instance(i, geometry, tree) for i in range(spec.num_instances)]
+        self.hashers = self._make_hashers()
+        self._doors: Sequence[Instance | PromptHasher] = self.hashers or self.instances
         self.loads.kv_tokens_at = lambda i, time_s: self.instances[i].kv_tokens_at(time_s)
         self._view = self.loads if self.stale_view is None else self.stale_view
-        self._route = spec.router.route
+        if getattr(spec.router, "uses_kv_usage", False):
+            self.loads.kv_usage_at = lambda i, time_s: self.instances[i].kv_usage_at(time_s)
+        self._route: Route = spec.router.route
+        if self._prefixes is not None:
+            self._prefixes.watch(self.instances)
+            self._route = self._prefixes.route
         self._receiver = self._on_arrival
         # The last token's KV is never written.
         self._max_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens + 1
@@ -148,26 +192,70 @@ class Cluster:
 
     def _make_instance(self, index: int, geometry: BlockGeometry, tree: PrefixTree) -> Instance:
         spec = self.spec
-        cost = spec.cost
+        cost, policy = spec.cost, spec.batching(index)
+        scheduled = None
+        if spec.scheduler is not None:
+            cost = scheduled = ScheduledCost(cost, spec.scheduler, policy, spec.rules.lag > 0)
         running: dict[int, Request] = {}
         running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
-        return self._instance_class()(
+        instance = self._instance_class()(
             instance_id=index,
             clock=self.clock,
             rules=spec.rules,
-            policy=spec.batching(index),
+            policy=policy,
             cost=cost,
-            kv=KvCache(spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction),
+            kv=self._make_cache(index, geometry, eviction),
             batch=DecodeBatch(spec.block_tokens, running_tree),
             running=running,
             loads=self.loads,
             log=self.log,
             macro_steps=spec.macro_steps,
             stale_view=self.stale_view,
+            pays_for_plans=scheduled is not None,
+        )
+        if scheduled is not None:
+            scheduled.watch(instance)
+        return instance
+
+    def _prefix_views(self, geometry: BlockGeometry) -> PrefixViews | None:
+        spec = self.spec
+        if not getattr(spec.router, "uses_prefix_match", False):
+            self.loads.match = refuse_to_match(spec.router)
+            return None
+        return PrefixViews(
+            spec.router, spec.rules, self.loads, self.stale_view, self.clock, geometry
         )
 
+    def _make_cache(
+        self, index: int, geometry: BlockGeometry, eviction: EvictionPolicy | None
+    ) -> KvCache:
+        spec, prefixes = self.spec, self._prefixes
+        if prefixes is None:
+            return KvCache(spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction)
+        return prefixes.make_cache(
+            index, spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction
+        )
+
+    def _make_hashers(self) -> list[PromptHasher]:
+        spec, front_end = self.spec, self.spec.front_end
+        if front_end is None or not front_end.hash_block_s:
+            return []
+        return [
+            PromptHasher(
+                instance,
+                self.clock,
+                self.loads,
+                self.stale_view,
+                front_end.hash_block_s,
+                spec.block_tokens,
+            )
+            for instance in self.instances
+        ]
+
     def _instance_class(self) -> type[Instance]:
+        if self._is_looped and self.spec.front_end is not None:
+            return CheckedCountedInstance if self.spec.check else CountedInstance
         if self._is_looped:
             return CheckedLoopedInstance if self.spec.check else LoopedInstance
         return CheckedInstance if self.spec.check else Instance
@@ -201,15 +289,15 @@ class Cluster:
     def _dispatch(self, request: Request, now_s: float) -> None:
         choice = self._route(request, self._view, now_s)
         try:
-            instance = self.instances[choice] if choice >= 0 else None
+            door = self._doors[choice] if choice >= 0 else None
         except (TypeError, IndexError):
-            instance = None
-        if instance is None:
+            door = None
+        if door is None:
             raise InvalidDecisionError(
                 type(self.spec.router).__name__,
                 f"chose instance {choice!r}, allowed are 0 to {self.spec.num_instances - 1}",
             )
-        instance.submit(request, now_s)
+        door.submit(request, now_s)
 
     def _turn_away(self, request: Request) -> None:
         """Reject a request that no instance could ever serve."""

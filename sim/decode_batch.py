@@ -28,6 +28,7 @@ class DecodeBatch:
     __slots__ = (
         "_block_tokens",
         "_longest",
+        "_longest_offset",
         "_squared_offsets",
         "block_phases",
         "context_tokens",
@@ -48,6 +49,7 @@ class DecodeBatch:
         self._squared_offsets = 0
         # Heap of (-offset, admission index, request) once somebody has asked for the longest.
         self._longest: list[tuple[int, int, Request]] | None = None
+        self._longest_offset: int | None = None  # None: to be looked up
 
     # -- membership ------------------------------------------------------------------------------
     # While a request decodes, its offset (tokens held - steps of the instance) is constant.
@@ -69,8 +71,10 @@ class DecodeBatch:
         self.block_phases[phase + size] += 1
         if self._longest is not None:
             heappush(self._longest, (-offset, request.admission_index, request))
+            if self._longest_offset is not None and offset > self._longest_offset:
+                self._longest_offset = offset
         if self.tree is not None:
-            self.tree.add(request.kv_path)
+            self.tree.add(request.prompt_nodes)
 
     def leave(self, request: Request) -> None:
         """Take a request out, after finish or preemption, and bring its counters to now."""
@@ -83,11 +87,13 @@ class DecodeBatch:
         self.num_requests -= 1
         self.context_tokens -= held + 1
         self._squared_offsets -= offset * offset
+        if offset == self._longest_offset:
+            self._longest_offset = None
         phase = -offset % size
         self.block_phases[phase] -= 1
         self.block_phases[phase + size] -= 1
         if self.tree is not None:
-            self.tree.remove(request.kv_path)
+            self.tree.remove(request.prompt_nodes)
 
     def pop_finished(self) -> list[Request]:
         """Requests whose last token the planned steps produce, in running order; they leave.
@@ -104,6 +110,9 @@ class DecodeBatch:
                 request.intervals += (request.decode_start_step, step)
                 finished.append(request)
         return finished
+
+    def settle(self) -> None:
+        """The run is over; start and finish of each decoding request already name its steps."""
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -125,6 +134,11 @@ class DecodeBatch:
             heappop(heap)
 
     @property
+    def parked_tokens(self) -> int:
+        """KV tokens of requests that stand still in the planned step; here all decode."""
+        return 0
+
+    @property
     def context_tokens_squared(self) -> int:
         """Sum of the squared contexts of the next step, tokens^2."""
         age, count = self.step + 1, self.num_requests
@@ -136,6 +150,11 @@ class DecodeBatch:
         """Longest context of the next step, tokens; 0 when nothing decodes."""
         if not self.num_requests:
             return 0
+        if self._longest_offset is None:
+            self._longest_offset = self._find_longest_offset()
+        return self.step + 1 + self._longest_offset
+
+    def _find_longest_offset(self) -> int:
         heap = self._longest
         if heap is None or len(heap) > 2 * self.num_requests + 64:
             heap = self._longest = [
@@ -147,7 +166,7 @@ class DecodeBatch:
         while True:
             offset, admission_index, request = heap[0]
             if request.admission_index == admission_index and request.phase == DECODING:
-                return self.step + 1 - offset
+                return -offset
             heappop(heap)
 
     # -- block demand ----------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """The seam between an instance and the engine whose rules it follows."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from sim.decode_batch import DecodeBatch
     from sim.instance import Instance
+    from sim.kv_cache import KvCache
 
 
 class EngineRules(Protocol):
@@ -35,3 +37,16 @@ class EngineRules(Protocol):
     @abstractmethod
     def has_room(self, instance: "Instance") -> bool:
         """Whether an arrival could be admitted by the next plan, KV blocks aside."""
+
+
+@runtime_checkable
+class BringsParts(Protocol):
+    """Engine rules whose instances have a KV cache and a decode batch of their own kind."""
+
+    @abstractmethod
+    def bring_parts(self, kv: "KvCache", batch: "DecodeBatch") -> tuple["KvCache", "DecodeBatch"]:
+        """What a new instance gets in the place of `kv` and `batch`, which are unused.
+
+        Raises:
+            ConfigError: the engine does not know an option of the KV cache.
+        """

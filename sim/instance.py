@@ -11,6 +11,7 @@ Source of the asynchronous loop: vLLM v1 `EngineCore.step_with_batch_queue` (0.1
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
@@ -43,6 +44,7 @@ class Instance(InstanceState):
         "_next_key",
         "_num_usable_blocks",
         "_plan_step",
+        "_plans_every_step",
         "_tells_steps",
         "_wake_callback",
         "_write_run_ends",
@@ -55,7 +57,11 @@ class Instance(InstanceState):
         self._free_queue = self.kv.queue
         self._num_usable_blocks = self.kv.num_usable_blocks
         self._tells_steps = self._hooks.on_step is not None
-        self._plan_step = self.rules.plan_step
+        self._plan_step: Callable[[Instance, float], int] = self.rules.plan_step
+        self._plans_every_step = self.policy.decides == "every_step"
+        if self.pays_for_plans and self.policy.operations is not None:
+            self._plans_every_step = True
+            self._plan_step = self._plan_single_step
         self._decode_step_s = self.cost.decode_step_s
         self._write_run_ends = self.cost.write_run_ends
         self._mixed_step_s = self.ledger.mixed_step_s
@@ -86,7 +92,7 @@ class Instance(InstanceState):
         if self._run_steps > 1:
             policy = self.policy
             may_be_next = len(waiting) == 1 or not policy.admits_in_arrival_order
-            if may_be_next and (self.rules.has_room(self) or policy.decides == "every_step"):
+            if may_be_next and (self.rules.has_room(self) or self._plans_every_step):
                 self._cut_run(now_s)
         elif self.is_idle:
             self.is_idle = False
@@ -174,12 +180,23 @@ class Instance(InstanceState):
         else:
             self.is_idle = True
 
+    def _plan_single_step(self, _instance: "Instance", now_s: float) -> int:
+        """Plan so that the policy's work of every step with waiting requests is counted."""
+        num_steps = self.rules.plan_step(self, now_s)
+        return 1 if num_steps > 1 and self.waiting else num_steps
+
+    @property
+    def is_step_in_flight(self) -> bool:
+        """Whether a step has been planned, before the one that is planned now, and not ended."""
+        return self.batch.step > self._completed
+
     def stop(self, time_s: float) -> int:
         """End the run in flight for good; returns the steps that ended by `time_s`."""
         ended = self.steps_ended_by(time_s)
         num_steps = min(self._run_steps, ended + self.lag - self.batch.step)
         if num_steps > 0:
             self._commit_run(num_steps)
+        self.batch.settle()
         return ended
 
     def _commit_run(self, num_steps: int) -> None:
@@ -239,11 +256,14 @@ class Instance(InstanceState):
         if len(done) > 1:
             done.sort(key=_admission_index)
         kv, loads, i, running = self.kv, self.loads, self.instance_id, self.running
+        tree = self.batch.tree
         for request in done:
             if request.output_node >= 0:
                 self._close_output(request)
             if running.pop(request.request_id, None) is not None:
                 kv.release(request, request.computed_tokens // kv.block_tokens, False)
+                if tree is not None:
+                    tree.release(request)
                 loads.num_running[i] -= 1
                 if self._hooks.on_finish is not None:
                     self._hooks.on_finish(self, request, now_s)
@@ -273,6 +293,8 @@ class Instance(InstanceState):
         if hits:
             self.kv.hold(request, hits)
             loads.queued_prefill_tokens[i] -= cached_tokens
+        if self.batch.tree is not None:
+            self.batch.tree.hold(request)
         request.admission_index = self._admission_index
         self._admission_index += 1
         if request.cached_tokens < 0:
@@ -299,6 +321,8 @@ class Instance(InstanceState):
             unknown = self._tokens_in_flight(request, request.finish_step)
         hashed = (request.computed_tokens - unknown) // self.kv.block_tokens
         del self.running[request.request_id]
+        if batch.tree is not None:
+            batch.tree.release(request)
         self._close_output(request)
         loads.num_running[i] -= 1
         loads.num_waiting[i] += 1

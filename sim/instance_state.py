@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from sim.decode_batch import DecodeBatch
+from sim.engine_rules import BringsParts
 from sim.interfaces import BatchPolicy, CostModel
 from sim.kv_cache import KvCache
 from sim.loads import Loads, StaleView
@@ -38,6 +39,7 @@ class InstanceState:
         log: columns over requests.
         macro_steps: False plans every step on its own (the plain reference path).
         stale_view: told of counter changes, or None.
+        pays_for_plans: whether the cost of a step depends on what the policy did to plan it.
 
     Attributes:
         waiting: waiting requests by id, in queue order.
@@ -71,6 +73,7 @@ class InstanceState:
         "loads",
         "macro_steps",
         "open_outputs",
+        "pays_for_plans",
         "plan",
         "policy",
         "prefilling",
@@ -96,7 +99,10 @@ class InstanceState:
         log: RequestLog,
         macro_steps: bool = True,
         stale_view: StaleView | None = None,
+        pays_for_plans: bool = False,
     ) -> None:
+        if isinstance(rules, BringsParts):
+            kv, batch = rules.bring_parts(kv, batch)
         self.instance_id = instance_id
         self.rules = rules
         self.lag = rules.lag
@@ -107,6 +113,7 @@ class InstanceState:
         self.batch = batch
         self.loads = loads
         self.macro_steps = macro_steps
+        self.pays_for_plans = pays_for_plans
         self.waiting: OrderedDict[int, Request] = OrderedDict()
         self.running = running
         self.prefilling: list[Request] = []
@@ -171,13 +178,23 @@ class InstanceState:
     def kv_tokens_at(self, time_s: float) -> int:
         """KV tokens that running requests hold at `time_s`, shared ones counted per request."""
         batch = self.batch
-        decoding = batch.context_tokens - batch.num_requests
+        decoding = batch.context_tokens - batch.num_requests + batch.parked_tokens
         completing: list[Request] = []
         if self._run_steps:
             decoding += batch.num_requests * max(0, self.steps_planned_by(time_s))
             completing = self.plan.completing
         others = [*self.prefilling, *completing, *self.zombies]
         return decoding + sum([r.computed_tokens for r in others])
+
+    def kv_usage_at(self, time_s: float) -> float:
+        """Share of the KV blocks that running requests hold at `time_s`, 0 to 1."""
+        free = self.kv.num_free
+        if self._run_steps > 1:
+            num_steps = max(1, self.steps_planned_by(time_s))
+            # Blocks of later steps may have been taken already: then this adds.
+            free -= self.batch.blocks_for_steps(num_steps) - self.plan.decode_blocks
+        usable = self.kv.num_usable_blocks
+        return (usable - free) / usable
 
     # -- output nodes ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sim.operations import OperationCounts
 from sim.request import Request
 
 if TYPE_CHECKING:
@@ -51,6 +52,31 @@ class RunningTree(Protocol):
     @abstractmethod
     def version(self) -> int:
         """Grows whenever the counts change, so that derived sums can be cached."""
+
+    @property
+    @abstractmethod
+    def tokens_by_members(self) -> Mapping[int, int]:
+        """Tokens of all nodes with so many decoding requests, for counts of two or more."""
+
+    @property
+    @abstractmethod
+    def shared_tokens(self) -> int:
+        """Tokens of the nodes with two or more decoding requests, each counted once."""
+
+    @property
+    @abstractmethod
+    def path_tokens(self) -> int:
+        """The same, counted once for every request that reads them."""
+
+    @property
+    @abstractmethod
+    def num_pairs(self) -> int:
+        """Pairs of a decoding request and a node, over nodes with two or more of them."""
+
+    @property
+    @abstractmethod
+    def common_tokens(self) -> int:
+        """Leading tokens shared by all running requests, those that still prefill included."""
 
     @abstractmethod
     def node_tokens(self, node: int) -> int:
@@ -119,11 +145,16 @@ class CostLedger(Protocol):
         """
 
     @abstractmethod
-    def totals(self, runs: RunTable) -> "CostTotals":
-        """Sums over `runs`, the first ones of the instance."""
+    def totals(self, runs: RunTable, durations_s: FloatArray) -> "CostTotals":
+        """Sums over `runs`, the first ones of the instance.
+
+        Args:
+            runs: the run table.
+            durations_s: what each run took as priced, seconds. Shape (runs,).
+        """
 
     @abstractmethod
-    def run_costs(self, runs: RunTable) -> FloatArray:
+    def run_costs(self, runs: RunTable, durations_s: FloatArray) -> FloatArray:
         """Cost terms of each of `runs`. Shape (runs, fields of `CostTotals`)."""
 
 
@@ -213,6 +244,10 @@ class BatchPolicy(Protocol):
     """True if a later arrival can never overtake a waiting one: then an arrival behind a blocked
     head need not be looked at."""
 
+    operations: OperationCounts | None = None
+    """What the policy has done so far, for scheduler CPU time; None if it counts nothing. Where it
+    is simulated, a policy that counts is asked in every step while anything waits."""
+
     @abstractmethod
     def candidates(self, instance: InstanceView, now_s: float) -> Iterable[Request]:
         """Waiting requests in the order in which to try them; stopping early closes the batch.
@@ -269,7 +304,35 @@ class ClusterView(Protocol):
     @property
     @abstractmethod
     def queued_prefill_tokens(self) -> Sequence[int]:
-        """Tokens per instance that still have to be prefilled (waiting and part-done prompts)."""
+        """Tokens per instance that still have to be prefilled (waiting and part-done prompts).
+
+        A waiting prompt counts whole, as what it will hit is known only when it is admitted.
+        """
+
+    @property
+    @abstractmethod
+    def queued_hit_tokens(self) -> Sequence[int]:
+        """Tokens of waiting prompts that were found cached when they were sent, per instance.
+
+        `queued_prefill_tokens` less these is what the router expects to be computed. 0 unless the
+        router declares `uses_prefix_match` and matched the request.
+        """
+
+    @abstractmethod
+    def matched_tokens(self, request: Request) -> Sequence[int]:
+        """Leading prompt tokens of `request` in the prefix cache of each instance.
+
+        Whole KV blocks, at most the prompt less one token: what `InstanceView.cached_tokens` would
+        answer. Only for routers that declare `uses_prefix_match`; to be asked for the request that
+        is being routed.
+        """
+
+    @abstractmethod
+    def kv_usage(self) -> Sequence[float]:
+        """Share of each instance's KV blocks that running requests hold, 0 to 1, brought to now.
+
+        Only for routers that declare `uses_kv_usage`; 0 for others.
+        """
 
     @abstractmethod
     def kv_tokens(self) -> Sequence[int]:
@@ -291,6 +354,12 @@ class Router(Protocol):
 
     looks_at_cluster: ClassVar[bool] = True
     """False if the choice never depends on the view: then its staleness cannot matter."""
+
+    uses_prefix_match: bool = False
+    """True if it calls `ClusterView.matched_tokens`: only then is an index of the caches kept."""
+
+    uses_kv_usage: bool = False
+    """True if it calls `ClusterView.kv_usage`: only then is it kept for views that are not live."""
 
     @abstractmethod
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:

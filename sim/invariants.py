@@ -13,6 +13,11 @@
     instances, equals the sum of the sojourn times in the records, for runs that end empty.
 11. Closed loop: a request arrives exactly its delay after the end that it waits for, and never more
     users than there are have something under way.
+12. Front end: no request is passed on before it arrives, no token delivered before its step ends,
+    and the tokens of an instance are delivered in order.
+
+Invariants 3, 6 and 10 are about engines: there an arrival is one at the engine. In 11 an end is
+what the user sees.
 """
 
 import numpy as np
@@ -20,9 +25,10 @@ import numpy.typing as npt
 
 from sim.errors import InvariantError
 from sim.followers import roots_of
+from sim.front_end_records import engine_view, user_view
 from sim.metrics import tokens_generated
 from sim.recorder import REJECTED
-from sim.records import FloatArray, SimulationResult
+from sim.records import FloatArray, FrontEndRecords, SimulationResult
 from sim.workload import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
@@ -36,12 +42,12 @@ def check_result(
     admits_in_arrival_order: bool,
     is_whole: bool = False,
 ) -> None:
-    """Check invariants 1, 3, 4, 6, 7, 8, 9 and 11 on the records of a run.
+    """Check invariants 1, 3, 4, 6, 7, 8, 9, 11 and 12 on the records of a run.
 
     Raises:
         InvariantError: names the rule and the first request or step that breaks it.
     """
-    requests, workload = result.requests, result.workload
+    requests, workload = engine_view(result).requests, result.workload
     counted = result.num_finished + result.num_rejected + result.num_unfinished
     if counted != workload.num_requests:
         raise InvariantError(f"1: {counted} requests accounted for of {workload.num_requests}")
@@ -60,13 +66,25 @@ def check_result(
         tokens = instance.run_column("num_decodes") + instance.run_column("prefill_tokens")
         _refuse(f"8: instance {index} exceeds the budget", tokens > max_num_batched_tokens)
         if admits_in_arrival_order:
-            admitted_s = _first_admissions(result, index)
+            admitted_s = _first_admissions(engine_view(result), index)
             _refuse(f"6: instance {index} admits out of order", np.diff(admitted_s) < 0)
     _check_tokens(result, max_model_len)
     _refuse("9: hit covers the whole prompt", requests.cached_tokens >= workload.prompt_tokens)
     if workload.is_closed_loop:
         _check_follow_ups(result)
         _check_users(result)
+    if result.front_end is not None:
+        _check_front_end(result, result.front_end)
+
+
+def _check_front_end(result: SimulationResult, records: FrontEndRecords) -> None:
+    early = records.engine_arrival_s < result.requests.arrival_s
+    _refuse("12: passed on before its arrival", early)
+    for index, instance in enumerate(result.instances):
+        delivered_s = records.step_delivered_s[index]
+        early = ~(delivered_s >= instance.step_end_s)
+        _refuse(f"12: instance {index} has tokens delivered before they are out", early)
+        _refuse(f"12: instance {index} has tokens overtake", ~(np.diff(delivered_s) >= 0))
 
 
 def _first_admissions(result: SimulationResult, index: int) -> FloatArray:
@@ -80,10 +98,10 @@ def _first_admissions(result: SimulationResult, index: int) -> FloatArray:
 
 
 def _ends_of(result: SimulationResult) -> FloatArray:
-    """When each request finished or was rejected, NaN where it did not."""
-    requests = result.requests
-    is_rejected = requests.status == REJECTED
-    return np.where(is_rejected, requests.arrival_s, requests.finish_s)
+    """When each request finished for its user or was rejected, NaN where it did not."""
+    is_rejected = result.requests.status == REJECTED
+    rejected_s = engine_view(result).requests.arrival_s
+    return np.where(is_rejected, rejected_s, user_view(result).requests.finish_s)
 
 
 def _check_follow_ups(result: SimulationResult) -> None:
@@ -141,8 +159,8 @@ def check_littles_law(result: SimulationResult, request_seconds: float) -> None:
     """
     if result.num_unfinished:
         return
-    is_done = result.requests.is_completed
-    sojourn_s = float((result.requests.finish_s - result.requests.arrival_s)[is_done].sum())
+    requests = engine_view(result).requests
+    sojourn_s = float((requests.finish_s - requests.arrival_s)[requests.is_completed].sum())
     if not abs(sojourn_s - request_seconds) <= 1e-6 * max(1.0, sojourn_s):
         raise InvariantError(
             f"10: sojourn times sum to {sojourn_s} s, number in system to {request_seconds} s"

@@ -170,9 +170,13 @@ class KvCache:
                 extent.end = extent.first
                 queue.drop_empty(extent)
             if extent.num_hashed > left:
-                extent.num_hashed = left
-                if not left:
-                    self._forget(extent)
+                self._drop_hashes(extent, left)
+
+    def _drop_hashes(self, extent: Extent, num_hashed: int) -> None:
+        """Only the first `num_hashed` blocks can be hit from now on."""
+        extent.num_hashed = num_hashed
+        if not num_hashed:
+            self._forget(extent)
 
     def hold(self, request: Request, hits: list[Hit]) -> None:
         """Let a request hold the blocks of its hits."""

@@ -2,10 +2,21 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from sim.request import Request
+
+if TYPE_CHECKING:
+    from sim.prefix_index_log import ReportedFeed
 
 KvTokensAt = Callable[[int, float], int]
 """(instance id, time in seconds) -> KV tokens held, by formula inside the current run."""
+
+KvUsageAt = Callable[[int, float], float]
+"""(instance id, time in seconds) -> share of the KV blocks that running requests hold, 0 to 1."""
+
+MatchPrefixes = Callable[[Request], list[int]]
+"""request -> its leading tokens in the cache of each instance."""
 
 
 class Loads:
@@ -16,6 +27,9 @@ class Loads:
         num_waiting: waiting requests.
         num_requests: both.
         queued_prefill_tokens: tokens still to be prefilled.
+        queued_hit_tokens: tokens of waiting prompts that their router found in the cache when it
+            sent them; kept where a router matches prefixes, else 0.
+        match: matches a request against the caches.
     """
 
     version = 0
@@ -27,12 +41,26 @@ class Loads:
         self.num_waiting = [0] * num_instances
         self.num_requests = [0] * num_instances
         self.queued_prefill_tokens = [0] * num_instances
+        self.queued_hit_tokens = [0] * num_instances
         self.now_s = 0.0
         self.kv_tokens_at: KvTokensAt = lambda _instance, _time_s: 0
+        self.kv_usage_at: KvUsageAt | None = None
+        self.match: MatchPrefixes = lambda _request: [0] * num_instances
 
     def kv_tokens(self) -> Sequence[int]:
         """KV tokens that the running requests hold, brought to now."""
         return [self.kv_tokens_at(i, self.now_s) for i in range(self.num_instances)]
+
+    def kv_usage(self) -> Sequence[float]:
+        """Share of the KV blocks that the running requests hold, brought to now."""
+        usage_at, time_s = self.kv_usage_at, self.now_s
+        if usage_at is None:
+            return [0.0] * self.num_instances
+        return [usage_at(i, time_s) for i in range(self.num_instances)]
+
+    def matched_tokens(self, request: Request) -> Sequence[int]:
+        """Leading tokens of a request in the cache of each instance now."""
+        return self.match(request)
 
 
 class StaleView(Protocol):
@@ -60,12 +88,23 @@ class _Snapshot:
         self.num_waiting = [0] * loads.num_instances
         self.num_requests = [0] * loads.num_instances
         self.queued_prefill_tokens = [0] * loads.num_instances
+        self.queued_hit_tokens = [0] * loads.num_instances
         self._kv_tokens = [0] * loads.num_instances
+        self._kv_usage = [0.0] * loads.num_instances
         self.version = 0
+        self.prefixes: ReportedFeed | None = None
 
     def kv_tokens(self) -> Sequence[int]:
         """KV tokens at the time of the snapshot."""
         return self._kv_tokens
+
+    def kv_usage(self) -> Sequence[float]:
+        """Share of the KV blocks held at the time of the snapshot."""
+        return self._kv_usage
+
+    def matched_tokens(self, request: Request) -> Sequence[int]:
+        """Leading tokens of a request in the caches as of the snapshot."""
+        return self._loads.match(request)
 
 
 class PublishedView(_Snapshot):
@@ -86,6 +125,8 @@ class PublishedView(_Snapshot):
 
     def before_change(self, now_s: float) -> None:
         """Take the snapshot of the latest publishing instant before the counters change."""
+        if self.prefixes is not None:
+            self.prefixes.advance(now_s)
         self.refresh(now_s)
 
     def after_change(self, instance_id: int, now_s: float) -> None:
@@ -102,15 +143,21 @@ class PublishedView(_Snapshot):
         self.num_waiting = loads.num_waiting.copy()
         self.num_requests = loads.num_requests.copy()
         self.queued_prefill_tokens = loads.queued_prefill_tokens.copy()
+        self.queued_hit_tokens = loads.queued_hit_tokens.copy()
         at_s = index * self._period_s
         self._kv_tokens = [loads.kv_tokens_at(i, at_s) for i in range(self.num_instances)]
+        if loads.kv_usage_at is not None:
+            self._kv_usage = [loads.kv_usage_at(i, at_s) for i in range(self.num_instances)]
+        if self.prefixes is not None:
+            self.prefixes.advance(now_s)
+            self.prefixes.apply_before(at_s)
         self.version += 1
 
 
 class DelayedView(_Snapshot):
     """Counters as they were a fixed time ago (reports that travel).
 
-    KV tokens are those of the last reported change; their growth since then is not seen.
+    KV tokens and usage are those of the last reported change; their growth since then is not seen.
 
     Args:
         loads: the live counters.
@@ -120,11 +167,13 @@ class DelayedView(_Snapshot):
     def __init__(self, loads: Loads, delay_s: float) -> None:
         super().__init__(loads)
         self._delay_s = delay_s
-        self._reported = [(0, 0, 0)] * loads.num_instances
-        self._reports: deque[tuple[float, int, int, int, int, int]] = deque()
+        self._reported = [(0, 0, 0, 0)] * loads.num_instances
+        self._reports: deque[tuple[float, int, tuple[int, int, int, int], int, float]] = deque()
 
     def before_change(self, now_s: float) -> None:
-        """Nothing to do."""
+        """Send what has happened to the caches; of the counters nothing."""
+        if self.prefixes is not None:
+            self.prefixes.advance(now_s)
 
     def after_change(self, instance_id: int, now_s: float) -> None:
         """Send a report of the instance's counters if they differ from the last one."""
@@ -133,21 +182,28 @@ class DelayedView(_Snapshot):
             loads.num_running[instance_id],
             loads.num_waiting[instance_id],
             loads.queued_prefill_tokens[instance_id],
+            loads.queued_hit_tokens[instance_id],
         )
         if counters == self._reported[instance_id]:
             return
         self._reported[instance_id] = counters
         kv_tokens = loads.kv_tokens_at(instance_id, now_s)
-        self._reports.append((now_s, instance_id, *counters, kv_tokens))
+        usage_at = loads.kv_usage_at
+        kv_usage = usage_at(instance_id, now_s) if usage_at is not None else 0.0
+        self._reports.append((now_s, instance_id, counters, kv_tokens, kv_usage))
 
     def refresh(self, now_s: float) -> None:
         """Apply the reports that have arrived by `now_s`."""
         limit_s = now_s - self._delay_s
+        if self.prefixes is not None:
+            self.prefixes.advance(now_s)
+            self.prefixes.apply_until(limit_s)
         while self._reports and self._reports[0][0] <= limit_s:
-            _, i, running, waiting, queued, kv_tokens = self._reports.popleft()
+            _, i, counters, kv_tokens, kv_usage = self._reports.popleft()
+            running, waiting, self.queued_prefill_tokens[i], self.queued_hit_tokens[i] = counters
             self.num_running[i] = running
             self.num_waiting[i] = waiting
             self.num_requests[i] = running + waiting
-            self.queued_prefill_tokens[i] = queued
             self._kv_tokens[i] = kv_tokens
+            self._kv_usage[i] = kv_usage
             self.version += 1

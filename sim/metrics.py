@@ -1,7 +1,7 @@
 """The figures of a run, from its records.
 
-Latencies are those of finished requests; percentiles use NumPy's linear method. A figure that is
-not modelled or has no requests behind it is None.
+Latencies are those of finished requests, as their users see them; percentiles use NumPy's linear
+method. A figure that is not modelled or has no requests behind it is None.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sim.front_end_metrics import front_end_load, front_end_parts, queueing_times
+from sim.front_end_records import engine_view, user_view
 from sim.inter_token import token_gaps, weighted_percentiles
 from sim.kv_usage import kv_usage_mean_ratio
 from sim.recorder import COMPLETED, REJECTED, UNFINISHED
@@ -44,7 +46,7 @@ def summarize(
     slo_tpot_s: float,
     is_counted: BoolArray | None = None,
 ) -> Metrics:
-    """All metrics of a run, keys with unit suffixes in a fixed order.
+    """All metrics of a run, keys with unit suffixes in a fixed order; more with a front end.
 
     Figures of requests are over those that count. Figures of the machine (batch size, KV usage,
     preemptions, traffic, imbalance) are over the whole run.
@@ -58,12 +60,13 @@ def summarize(
     """
     if is_counted is None:
         is_counted = np.ones(result.workload.num_requests, dtype=np.bool_)
+    seen = user_view(result)
     status = result.requests.status[is_counted]
     is_done = result.requests.is_completed & is_counted
-    arrival_s = result.requests.arrival_s[is_done]
-    ttft_s = result.requests.first_token_s[is_done] - arrival_s
-    tpot_s = tpot_of(result)[is_done]
-    makespan_s = makespan_of(result, is_counted)
+    arrival_s = seen.requests.arrival_s[is_done]
+    ttft_s = seen.requests.first_token_s[is_done] - arrival_s
+    tpot_s = tpot_of(seen)[is_done]
+    makespan_s = makespan_of(seen, is_counted)
     is_good = (ttft_s <= slo_ttft_s) & ~(tpot_s > slo_tpot_s)
     metrics: Metrics = {
         "num_requests": len(status),
@@ -75,15 +78,31 @@ def summarize(
         **_rates(result, is_done, is_counted, makespan_s),
         **_spread("ttft", ttft_s),
         **_spread("tpot", tpot_s[~np.isnan(tpot_s)]),
-        **_itl(result, is_counted),
-        **_spread("e2e", result.requests.finish_s[is_done] - arrival_s),
-        **_spread("queue", result.requests.admitted_s[is_done] - arrival_s),
+        **_itl(seen, is_counted),
+        **_spread("e2e", seen.requests.finish_s[is_done] - arrival_s),
+        **_spread("queue", queueing_times(result, is_done)),
+        **_front_end(result, is_done),
         "goodput_per_s": _ratio(int(is_good.sum()), makespan_s),
         "slo_attainment_ratio": _ratio(int(is_good.sum()), len(status)),
         "prefix_hit_ratio": prefix_hit_ratio(result, is_counted),
-        **_machine(result),
+        **_machine(engine_view(result)),
     }
     return metrics
+
+
+def _front_end(result: SimulationResult, is_done: BoolArray) -> Metrics:
+    """Parts of the time to first token and business of the front end; nothing without one."""
+    parts = front_end_parts(result, is_done)
+    if parts is None:
+        return {}
+    found: Metrics = {}
+    for name, values in parts.items():
+        found |= _spread(name, values)
+    load = front_end_load(result)
+    found["frontend_in_busy_ratio"] = None if load is None else load.busy_in_ratio
+    found["frontend_out_busy_ratio"] = None if load is None else load.busy_out_ratio
+    found["frontend_busy_ratio"] = None if load is None else load.busy_ratio
+    return found
 
 
 def tpot_of(result: SimulationResult) -> FloatArray:
@@ -100,7 +119,7 @@ def tokens_generated(result: SimulationResult) -> npt.NDArray[np.int64]:
     requests = result.requests
     tokens = np.where(requests.first_step > 0, requests.last_step - requests.first_step + 1, 0)
     for row, pairs in requests.more_intervals.items():
-        tokens[row] = sum(pairs[k + 1] - pairs[k] + 1 for k in range(0, len(pairs), 2))
+        tokens[row] = sum(pairs[1::2]) - sum(pairs[0::2]) + len(pairs) // 2
     return tokens
 
 
@@ -157,9 +176,24 @@ def _machine(result: SimulationResult) -> Metrics:
         "kv_usage_mean_ratio": kv_usage_mean_ratio(result, makespan_of(result)),
         "num_gpu_blocks": result.num_gpu_blocks,
         "num_preemptions": int(result.requests.num_preemptions.sum()),
-        "scheduler_cpu_ratio": _ratio(costs.scheduler_s, busy_s) if costs.scheduler_s else None,
+        "scheduler_cpu_ratio": _scheduler_cpu_ratio(result),
         "load_imbalance_ratio": load_imbalance_ratio(result),
     }
+
+
+def _scheduler_cpu_ratio(result: SimulationResult) -> float | None:
+    """CPU time of the schedulers / time of the steps on the GPU; None if not simulated.
+
+    Steps do not count what they waited for the scheduler.
+    """
+    cpu_s = gpu_s = 0.0
+    for instance in result.instances:
+        if instance.scheduler_cpu_s is None:
+            return None
+        cpu_s += instance.scheduler_cpu_s
+        durations_s = instance.step_end_s - instance.step_start_s
+        gpu_s += float(durations_s.sum()) - instance.costs.scheduler_s
+    return _ratio(cpu_s, gpu_s)
 
 
 def _itl(result: SimulationResult, is_counted: BoolArray) -> Metrics:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -73,17 +74,13 @@ class RequestRecords:
         rows = np.flatnonzero(is_served & self.is_completed if completed_only else is_served)
         is_split = np.isin(rows, np.fromiter(self.more_intervals, np.int64))
         plain = rows[~is_split]
-        split = [
-            (row, pairs[k], pairs[k + 1])
-            for row in rows[is_split].tolist()
-            for pairs in (self.more_intervals[row],)
-            for k in range(0, len(pairs), 2)
-        ]
-        more = np.array(split, dtype=np.int64).reshape(-1, 3)
+        split = [self.more_intervals[row] for row in rows[is_split].tolist()]
+        counts = np.fromiter((len(pairs) // 2 for pairs in split), np.int64, len(split))
+        steps = np.fromiter(chain.from_iterable(split), np.int64, 2 * int(counts.sum()))
         return (
-            np.concatenate([plain, more[:, 0]]),
-            np.concatenate([self.first_step[plain], more[:, 1]]),
-            np.concatenate([self.last_step[plain], more[:, 2]]),
+            np.concatenate([plain, np.repeat(rows[is_split], counts)]),
+            np.concatenate([self.first_step[plain], steps[0::2]]),
+            np.concatenate([self.last_step[plain], steps[1::2]]),
         )
 
 
@@ -98,6 +95,7 @@ class InstanceRecords:
         busy_from_s: time at which it did, seconds. Shape (periods,).
         costs: sums of the cost terms.
         run_costs: terms per run, columns as in `sim.cost_totals.COST_COLUMNS`, where recorded.
+        scheduler_cpu_s: CPU time of its scheduler, hidden or not, seconds; None if not simulated.
     """
 
     step_end_s: FloatArray
@@ -106,6 +104,7 @@ class InstanceRecords:
     busy_from_s: FloatArray
     costs: CostTotals
     run_costs: FloatArray | None = None
+    scheduler_cpu_s: float | None = None
 
     @property
     def step_start_s(self) -> FloatArray:
@@ -116,10 +115,40 @@ class InstanceRecords:
         start[self.busy_from_step[has_steps]] = self.busy_from_s[has_steps]
         return start
 
+    @property
+    def run_durations_s(self) -> FloatArray:
+        """Duration of each run of steps, seconds. Shape (runs,)."""
+        first = self.run_column("first_step")
+        last = first + self.run_column("num_steps") - 1
+        durations_s: FloatArray = self.step_end_s[last] - self.step_start_s[first]
+        return durations_s
+
     def run_column(self, name: str) -> IntArray:
         """A column of the run table, see `sim.recorder.RUN_DTYPE`. Shape (runs,)."""
         column: IntArray = self.runs[name].astype(np.int64)
         return column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontEndRecords:
+    """What a front end did; times in seconds, NaN where it did not happen.
+
+    Attributes:
+        engine_arrival_s: time at which each request came to its engine's queue, or was rejected.
+            Shape (n,).
+        first_token_s: delivery of its first token. Shape (n,).
+        finish_s: delivery of its last token. Shape (n,).
+        step_delivered_s: per instance, delivery of the tokens of each step. Shape (steps,).
+        work_in_s: work done on the way in, hashing aside, seconds.
+        work_out_s: work done on the way out, seconds.
+    """
+
+    engine_arrival_s: FloatArray
+    first_token_s: FloatArray
+    finish_s: FloatArray
+    step_delivered_s: tuple[FloatArray, ...]
+    work_in_s: float
+    work_out_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +163,7 @@ class SimulationResult:
         block_tokens: tokens per KV block.
         end_s: simulated time at which the records end.
         is_interrupted: whether the user stopped it.
+        front_end: what the front end did, None where there is none.
     """
 
     workload: Workload
@@ -143,6 +173,7 @@ class SimulationResult:
     block_tokens: int
     end_s: float
     is_interrupted: bool
+    front_end: FrontEndRecords | None = None
 
     @property
     def costs(self) -> CostTotals:

@@ -108,6 +108,19 @@ class Request:
         self.first_unhashed_extent = 0
 
     @property
+    def prompt_nodes(self) -> tuple[int, ...]:
+        """Nodes of the prompt whose KV can be shared: `kv_path` without its own output."""
+        return self.kv_path if self.output_node < 0 else self.kv_path[:-1]
+
+    @property
+    def path_end_tokens(self) -> tuple[int, ...]:
+        """Prompt tokens up to and including the last one of each node of `path`."""
+        if not self.path or self._workload is None:
+            return ()
+        tree, nodes = self._workload.tree, list(self.path)
+        return tuple((tree.start_tokens[nodes] + tree.num_tokens[nodes]).tolist())
+
+    @property
     def total_tokens(self) -> int:
         """Tokens that a prefill has to cover: the prompt and what was generated before."""
         return self.prompt_tokens + self.generated_tokens

@@ -1,6 +1,7 @@
 """`simulate()`: run a workload through a cluster and return the records."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +10,18 @@ from sim.arrivals import requests_of
 from sim.checked_instance import CheckedInstance
 from sim.closed_loop import ClosedLoop, EndLog
 from sim.cluster import Cluster, ClusterSpec
+from sim.cost_totals import CostTotals
 from sim.errors import InvalidDecisionError
+from sim.front_end import entry_times
+from sim.front_end_records import front_end_records
 from sim.garbage import rare_collections
 from sim.instance import Instance
 from sim.interrupts import stop_on_interrupt
 from sim.invariants import check_littles_law, check_result
 from sim.recorder import COMPLETED, UNFINISHED, RequestLog
-from sim.records import InstanceRecords, RequestRecords, SimulationResult
+from sim.records import FloatArray, InstanceRecords, RequestRecords, SimulationResult
 from sim.request import DECODING, Request
+from sim.scheduler_cost_steps import ScheduledCost
 from sim.step_clock import StepClock
 from sim.workload import Workload
 
@@ -52,7 +57,7 @@ def simulate(
     workload.validate()
     clock = StepClock()
     report = None if progress is None else lambda done: progress(clock.now, done)
-    cluster, arrival_s = _open_cluster(workload, spec, clock, report)
+    cluster, arrival_s, entry_s = _open_cluster(workload, spec, clock, report)
     log = cluster.log
     is_interrupted = False
     try:
@@ -68,7 +73,7 @@ def simulate(
         _note_unfinished(cluster, log, ended)
     result = SimulationResult(
         workload=workload,
-        requests=_request_records(log, cluster.instances, arrival_s),
+        requests=_request_records(log, cluster.instances, arrival_s, end_s),
         instances=tuple(
             _instance_records(instance, num_steps, spec.record_costs)
             for instance, num_steps in zip(cluster.instances, ended, strict=True)
@@ -78,6 +83,16 @@ def simulate(
         end_s=end_s,
         is_interrupted=is_interrupted,
     )
+    if spec.front_end is not None:
+        records = front_end_records(
+            spec.front_end,
+            result.requests,
+            result.instances,
+            workload.prompt_tokens,
+            entry_s,
+            cluster.hashers,
+        )
+        result = replace(result, front_end=records)
     if spec.check:
         _check(result, spec, cluster, is_whole=not is_interrupted and horizon_s is None)
     return result
@@ -85,15 +100,25 @@ def simulate(
 
 def _open_cluster(
     workload: Workload, spec: ClusterSpec, clock: StepClock, report: Callable[[int], None] | None
-) -> tuple[Cluster, npt.NDArray[np.float64]]:
-    """The cluster with its arrivals to come, and the column where their times are or will be."""
+) -> tuple[Cluster, FloatArray, FloatArray]:
+    """The cluster with its arrivals to come, and the columns where their times are or will be.
+
+    The second column has the times at the router, which differ from the arrivals behind a front
+    end.
+    """
     if workload.is_closed_loop:
         end_log = EndLog(workload.num_requests, report)
         cluster = Cluster(spec, clock, None, workload.tree, end_log)
-        return cluster, ClosedLoop(workload, clock, cluster, end_log).arrival_s
+        loop = ClosedLoop(workload, clock, cluster, end_log)
+        return cluster, loop.arrival_s, loop.entry_s
     log = RequestLog(workload.num_requests, report)
+    arrival_s = entry_s = workload.arrival_s
+    if spec.front_end is not None:
+        spec.validate()
+        entry_s = entry_times(workload, spec.front_end)
+        workload = replace(workload, arrival_s=entry_s)
     requests = requests_of(workload, spec.max_model_len)
-    return Cluster(spec, clock, requests, workload.tree, log), workload.arrival_s
+    return Cluster(spec, clock, requests, workload.tree, log), arrival_s, entry_s
 
 
 def _check(
@@ -143,11 +168,12 @@ def _intervals_until(intervals: tuple[int, ...], ended: int) -> tuple[int, ...]:
 
 
 def _request_records(
-    log: RequestLog, instances: list[Instance], arrival_s: npt.NDArray[np.float64]
+    log: RequestLog, instances: list[Instance], arrival_s: FloatArray, end_s: float
 ) -> RequestRecords:
     table = log.table()
     instance = table["instance"].astype(np.int64)
-    is_absent = (table["status"] == UNFINISHED) & (instance < 0)
+    # One that has come, but is still in the front end, has an arrival and no instance.
+    is_absent = (table["status"] == UNFINISHED) & (instance < 0) & ~(arrival_s < end_s)
     first_step, last_step = table["first_step"].copy(), table["last_step"].copy()
     admitted_s = table["admitted_s"].copy()
     admitted_s[admitted_s < 0] = np.nan
@@ -171,7 +197,7 @@ def _request_records(
 
 def _times_of(
     steps: npt.NDArray[np.int64], instance: npt.NDArray[np.int64], instances: list[Instance]
-) -> npt.NDArray[np.float64]:
+) -> FloatArray:
     """End times of steps (from 1) of the instances of requests, NaN for step 0."""
     times = np.full(len(steps), np.nan)
     for index, server in enumerate(instances):
@@ -187,12 +213,17 @@ def _instance_records(instance: Instance, num_steps: int, with_costs: bool) -> I
     if len(rows) and rows[-1]["first_step"] + rows[-1]["num_steps"] > num_steps:
         rows = rows.copy()
         rows[-1]["num_steps"] = num_steps - rows[-1]["first_step"]
-    ledger = instance.ledger
-    return InstanceRecords(
+    records = InstanceRecords(
         step_end_s=instance.step_ends.times[:num_steps],
         runs=rows,
         busy_from_step=np.frombuffer(instance.run_log.busy_from_step, dtype=np.int64),
         busy_from_s=np.frombuffer(instance.run_log.busy_from_s, dtype=np.float64),
-        costs=ledger.totals(rows),
-        run_costs=ledger.run_costs(rows) if with_costs else None,
+        costs=CostTotals(),
+    )
+    ledger, durations_s, cost = instance.ledger, records.run_durations_s, instance.cost
+    return replace(
+        records,
+        costs=ledger.totals(rows, durations_s),
+        run_costs=ledger.run_costs(rows, durations_s) if with_costs else None,
+        scheduler_cpu_s=cost.cpu_total_s(num_steps) if isinstance(cost, ScheduledCost) else None,
     )

@@ -39,10 +39,10 @@ class CountingLedger(CostLedger):
         self._totals.hbm_bytes += batch.num_requests
         return self._cost.mixed_step_s(batch, chunks)
 
-    def totals(self, runs: RunTable) -> CostTotals:
+    def totals(self, runs: RunTable, durations_s: FloatArray) -> CostTotals:
         return self._totals
 
-    def run_costs(self, runs: RunTable) -> FloatArray:
+    def run_costs(self, runs: RunTable, durations_s: FloatArray) -> FloatArray:
         raise AssertionError("nobody asked for these")
 
 

@@ -44,6 +44,10 @@ def run_command(arguments: list[str]) -> int:
         parser().print_help()
         return EXIT_MISTAKE
     try:
+        if arguments[0] == "against":
+            from experiments.calibrate.against.command import against
+
+            return against(arguments[1:])
         return _run(parser().parse_args(arguments))
     except SystemExit as error:  # after --help
         return EXIT_OK if not error.code else EXIT_MISTAKE
@@ -61,6 +65,22 @@ def _run(given: "argparse.Namespace") -> int:
         from experiments.calibrate.fit import fit
 
         return fit(given)
+    if given.command == "measure":
+        from experiments.calibrate.measure import measure
+
+        return measure(given)
+    if given.command == "compare":
+        from experiments.calibrate.compare import compare
+
+        return compare(given)
+    if given.command == "transfer":
+        from experiments.calibrate.transfer import transfer
+
+        return transfer(given)
+    if given.command == "table":
+        from experiments.calibrate.table import table
+
+        return table(given)
     from experiments.calibrate.validate import validate
 
     return validate(given)

@@ -1,4 +1,4 @@
-"""`flocksim-calibrate fit`: a profile of kernel models from a folder of measurements."""
+"""`flocksim-calibrate fit`: kernel models from a folder of measurements, or a file of rows."""
 
 import argparse
 import datetime
@@ -12,6 +12,7 @@ from experiments.results.atomic import make_writable, write_text
 from experiments.results.json_text import json_text
 from hwmodels.fitting.device_fit import fit_device
 from hwmodels.fitting.recipe import FittedKernel
+from hwmodels.fitting.rows_file import is_rows_file
 
 
 def fit(given: argparse.Namespace) -> int:
@@ -20,16 +21,21 @@ def fit(given: argparse.Namespace) -> int:
     Raises:
         FlocksimError: the tables cannot be read, or the profile cannot be written.
     """
+    if is_rows_file(Path(given.data)):
+        from experiments.calibrate.rows_fit import fit_to_rows
+
+        return fit_to_rows(given)
     out = Path(given.out or f"{given.device}.json")
     make_writable(out.parent, [out.name])
     date = given.date or datetime.date.today().isoformat()
-    models = fit_device(given.device, Path(given.data), date, _tell)
+    models = fit_device(given.device, Path(given.data), date, tell)
     write_text(out, json_text(models.to_json()))
     print(out)
     return EXIT_OK
 
 
-def _tell(kernel: str, found: FittedKernel[Any] | None) -> None:
+def tell(kernel: str, found: FittedKernel[Any] | None) -> None:
+    """A line about a fitted or transferred kernel (None), on standard error."""
     if found is None:
         print(f"{kernel}: transferred from another device (extrapolated)", file=sys.stderr)
         return

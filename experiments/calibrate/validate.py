@@ -4,28 +4,35 @@ import argparse
 import sys
 from pathlib import Path
 
+from experiments.calibrate.named_kernels import kernels_named
 from experiments.calibrate.tables import comparison_table, csv_text, left_out_lines, worst_lines
 from experiments.cli import EXIT_OK
-from experiments.results.atomic import make_writable, write_text
+from experiments.results.atomic import make_writable, remove_files, write_text
 from experiments.results.json_text import json_text
 from experiments.summary import make_console
+from hwmodels.fitting.rows_file import is_rows_file, read_rows_file
+from hwmodels.fitting.rows_validation import compare_rows
 from hwmodels.fitting.validation import compare, record_of
-from hwmodels.kernels.models import KernelModels, load_kernels
+from hwmodels.kernels.models import KernelModels
 
 FILES = ("validation.csv", "validation.json", "predicted_against_measured.png")
 
 
 def validate(given: argparse.Namespace) -> int:
-    """Compare a profile with the tables of its device and print how far it is off.
+    """Compare a profile with the tables or rows of its device and print how far it is off.
 
     Raises:
         FlocksimError: the profile or a table cannot be read, or a file cannot be written.
     """
-    models = load_kernels(given.profile)
+    models = kernels_named(given.profile)
     directory = None if given.figures is None else Path(given.figures)
     if directory is not None:
         make_writable(directory, FILES)
-    found = compare(models, Path(given.data))
+    data = Path(given.data)
+    if is_rows_file(data):
+        found = compare_rows(models, read_rows_file(data))
+    else:
+        found = compare(models, data)
     report = {
         "device": models.device,
         "date": models.date,
@@ -40,11 +47,17 @@ def validate(given: argparse.Namespace) -> int:
             print(line)
     if directory is not None:
         from experiments.calibrate.figure import comparison_figure
+        from experiments.calibrate.figure_set import calibration_figures
         from experiments.figures.save import write_picture
 
         write_text(directory / FILES[0], csv_text(found))
         write_text(directory / FILES[1], json_text(report))
         write_picture(comparison_figure(models.device, found), directory / FILES[2])
+        pictures = calibration_figures(models, found)
+        remove_files(directory, [name for name, figure in pictures.items() if figure is None])
+        for name, figure in pictures.items():
+            if figure is not None:
+                write_picture(figure, directory / name)
     return EXIT_OK
 
 

@@ -9,6 +9,7 @@ from experiments.deployment import Deployment
 from experiments.progress import Progress
 from experiments.schema.job import JobConfig
 from experiments.sweep.replication import at_once, load_workload
+from sim.front_end_records import user_view
 from sim.simulation import simulate
 from sim.workload import Workload
 
@@ -51,7 +52,7 @@ def flood_of(
         result = simulate(at_once(workload), deployment.spec, progress=progress)
     if result.is_interrupted:
         raise KeyboardInterrupt
-    steady = steady_rate(result.requests.admitted_s, result.requests.finish_s)
+    steady = steady_rate(result.requests.admitted_s, user_view(result).requests.finish_s)
     return Flood(steady.rate_per_s, rate_of(workload), steady.does_drain_dominate)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.results.flags import is_told
 from experiments.results.labels import NO_SETTING, POLICY_GROUPS, SHORT_DIGEST
 
 if TYPE_CHECKING:
@@ -31,23 +32,24 @@ def _job(run: "Run") -> str:
 
 
 def flags(done: "Sequence[Run]", settings: Collection[str]) -> list[str]:
-    """Flags that any run carries, once each, with how many runs do.
+    """Flags that any run carries, once each (and per kernel), with how many runs do.
 
     Not those that only say what a setting says.
     """
-    texts: dict[str, dict[str, None]] = {}
-    counts: dict[str, int] = {}
+    texts: dict[tuple[str, str], dict[str, None]] = {}
+    counts: dict[tuple[str, str], int] = {}
     for run in done:
         for flag in run.document.get("flags") or []:
-            if flag.get("num_requests") == 0 or any(f"trace.{key}" in settings for key in flag):
+            if not is_told(flag) or any(f"trace.{key}" in settings for key in flag):
                 continue
-            texts.setdefault(flag["flag"], {})[str(flag["text"])] = None
-            counts[flag["flag"]] = counts.get(flag["flag"], 0) + 1
+            key = str(flag["flag"]), str(flag.get("kernel"))
+            texts.setdefault(key, {})[str(flag["text"])] = None
+            counts[key] = counts.get(key, 0) + 1
     notes: list[str] = []
-    for name, unlike in texts.items():
-        first = next(iter(unlike))
+    for key, unlike in texts.items():
+        name, first = key[0], next(iter(unlike))
         more = " (other numbers in other runs)" if len(unlike) > 1 else ""
-        where = "all runs" if counts[name] == len(done) else f"{counts[name]} of {len(done)} runs"
+        where = "all runs" if counts[key] == len(done) else f"{counts[key]} of {len(done)} runs"
         notes.append(f"flag {name} in {where}: {first}{more}")
     return notes
 

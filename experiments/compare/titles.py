@@ -3,6 +3,7 @@
 import math
 
 from experiments.quantities import ABSENT, amount, digits, duration, percent
+from experiments.results.gpu_time import TITLES as GPU_SHARES
 from experiments.stats.directions import unit_of
 
 DEFAULT_METRICS = (
@@ -16,6 +17,10 @@ DEFAULT_METRICS = (
     "slo_attainment_ratio",
     "prefix_hit_ratio",
     "load_imbalance_ratio",
+    "l2_hit_ratio",
+    "output_token_hbm_bytes",
+    "gpu_attention_decode_ratio",
+    "gpu_attention_prefill_ratio",
 )
 """Shown unless others are asked for, where the runs have them."""
 
@@ -35,6 +40,10 @@ _TITLES = {
     "scheduler_cpu_ratio": "scheduler CPU",
     "load_imbalance_ratio": "load imbalance",
     "makespan_s": "makespan",
+    "gpu_time_s": "GPU time",
+    "output_token_gpu_s": "GPU time (per output token)",
+    "output_token_hbm_bytes": "HBM traffic (per output token)",
+    **{name: f"{title} (of GPU time)" for name, title in GPU_SHARES.items()},
 }
 _ACRONYMS = ("ttft", "tpot", "itl", "e2e")
 

@@ -41,7 +41,7 @@ _KNOWN = (
     *("mooncake_ttft", "polyserve", "smetric", "session_affinity", "lpwl"),
     *("fcfs", "lpm", "feather", "aligned_serve", "dfs_weight", "lof", "shortest_prefill"),
     *("feather_heuristic", "hash_tree", "radix_cost", "oracle"),
-    *("lru", "always", "token_bucket", "vllm_v1", "sglang"),
+    *("lru", "always", "token_bucket", "vllm_v1", "sglang", "dynamic_batching"),
 )
 """The place decides the look: add names at the end."""
 

@@ -13,7 +13,15 @@ from experiments.results.load import Run
 
 FloatArray = npt.NDArray[np.float64]
 
-_REQUESTS = ["arrival_s", "admitted_s", "finish_s", "instance", "status", "replication"]
+_REQUESTS = [
+    "arrival_s",
+    "engine_arrival_s",
+    "admitted_s",
+    "finish_s",
+    "instance",
+    "status",
+    "replication",
+]
 _STEPS = ["start_s", "end_s", "num_decodes", "num_prefills", "num_waiting", "used_blocks"]
 
 
@@ -85,7 +93,8 @@ def _cluster_values(
         running = spans_as_events(
             admitted["admitted_s"].to_numpy(), admitted["finish_s"].to_numpy()
         )
-        queued = spans_as_events(served["arrival_s"].to_numpy(), served["admitted_s"].to_numpy())
+        came_s = served.get("engine_arrival_s", served["arrival_s"])
+        queued = spans_as_events(came_s.to_numpy(), served["admitted_s"].to_numpy())
         return {
             "batch_requests": time_means(*running, edges) / tables.num_instances,
             "queue_requests": time_means(*queued, edges),

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from experiments.deployment import Deployment
+from experiments.results.gpu_time import with_gpu_metrics
 from experiments.results.job_key import (
     device_sha256,
     foreign_sources,
@@ -25,6 +26,7 @@ from experiments.results.replications import (
     worst_regime,
 )
 from experiments.schema.job import JobConfig
+from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import DeviceSpec
 
 SCHEMA_VERSION = 1
@@ -56,11 +58,16 @@ def shown_config(
 ) -> dict[str, Any]:
     """The configuration without paths: the chosen options, then every value.
 
-    Engine sizes left to the engine's defaults appear as what they became.
+    Engine sizes left to the engine's defaults appear as what they became, and so do the constants
+    of a front end.
     """
     shown = without_paths(config)
     if deployment is not None:
         shown["engine"] = {**shown["engine"], **asdict(deployment.sizes)}
+        if deployment.spec.front_end is not None:
+            shown["frontend"] = {**shown["frontend"], **asdict(deployment.spec.front_end)}
+        if deployment.spec.scheduler is not None:
+            shown["scheduler"] = {**shown["scheduler"], **asdict(deployment.spec.scheduler)}
     return {"choices": dict(sorted(choices.items())), **{key: shown[key] for key in sorted(shown)}}
 
 
@@ -74,6 +81,7 @@ def result_document(
 ) -> dict[str, Any]:
     """result.json of a job that ran, to its end or to an interruption."""
     is_interrupted = any(one.is_interrupted for one in replications)
+    replications = [with_gpu_metrics(one, deployment.spec) for one in replications]
     return {
         "schema_version": SCHEMA_VERSION,
         "status": "interrupted" if is_interrupted else "ok",
@@ -138,6 +146,12 @@ def kernel_sources(device: DeviceSpec) -> dict[str, dict[str, Any]]:
     }
 
 
+def _attention(deployment: Deployment) -> dict[str, str] | None:
+    """The attention kernel with what was left to the engine filled in."""
+    cost = deployment.spec.cost
+    return asdict(cost.kernel) if isinstance(cost, CalibratedCost) else None
+
+
 def _provenance(identity: Identity, deployment: Deployment) -> dict[str, Any]:
     device, shape, capacity = deployment.device, deployment.shape, deployment.capacity
     fidelity = identity.job.hardware.fidelity
@@ -149,6 +163,7 @@ def _provenance(identity: Identity, deployment: Deployment) -> dict[str, Any]:
             "date": device.date,
             "sha256": device_sha256(device, fidelity),
             "fidelity": fidelity,
+            "attention": None if fidelity == "roofline" else _attention(deployment),
             "kernels": None if fidelity == "roofline" else kernel_sources(device),
         },
         "model": {"name": shape.name, "source": shape.source, "sha256": shape_sha256(shape)},

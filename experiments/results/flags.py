@@ -1,14 +1,17 @@
 """What a reader of the figures must know: each flag is a name, numbers and one sentence."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from experiments.deployment import Deployment
+from experiments.results.fitted_ranges import range_flags
 from experiments.results.transform_notes import counted, told_transform
 from experiments.schema.job import TraceOptions
 from hwmodels.calibrated import CalibratedCost
+from sim.front_end_metrics import front_end_load
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED
 from sim.records import SimulationResult
 from traces.transforms.options import window_bounds
@@ -24,6 +27,7 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
         *_loop_flags(result),
         *_context_flags(result, deployment),
         *_reject_flags(result, deployment),
+        *_front_end_flags(result),
     ]
     num_short = int(np.count_nonzero(result.workload.output_tokens == 1))
     if num_short:
@@ -36,12 +40,18 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
         found.append({"flag": "num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text})
     found += _memory_flags(deployment)
     found += _kernel_flags(deployment)
+    found += range_flags(result, deployment)
     if not result.requests.is_completed.any():
         found.append({"flag": "no_request_finished", "text": "no request finished"})
     if result.is_interrupted:
         text = f"interrupted at {result.end_s:.6g} s of simulated time"
         found.append({"flag": "interrupted", "end_s": result.end_s, "text": text})
     return found
+
+
+def is_told(flag: Mapping[str, Any]) -> bool:
+    """Whether a flag is worth a line: not if it concerns no request, or hardly any GPU time."""
+    return flag.get("num_requests") != 0 and not flag.get("is_minor")
 
 
 def _trace_flags(options: TraceOptions) -> list[Flag]:
@@ -94,19 +104,46 @@ def _loop_flags(result: SimulationResult) -> list[Flag]:
     return [{"flag": "closed_loop", "concurrency": users, "num_after": num_after, "text": text}]
 
 
+def _front_end_flags(result: SimulationResult) -> list[Flag]:
+    """A front end that is offered more than it can do, or hardly less."""
+    load = front_end_load(result)
+    if load is None or not load.is_saturated:
+        return []
+    offered_in = load.offered_in_ratio
+    way_in = f"{offered_in:.2f} s" if offered_in < inf else "all requests at once"
+    text = (
+        "the front end is saturated, so latencies grow with the length of the trace: per second, "
+        f"{way_in} of work on the way in, {load.offered_out_ratio:.2f} s on the way out, "
+        f"{load.busy_ratio:.2f} s in all"
+    )
+    ratios = {
+        "offered_in_ratio": offered_in if offered_in < inf else None,
+        "offered_out_ratio": load.offered_out_ratio,
+        "busy_ratio": load.busy_ratio,
+    }
+    return [{"flag": "frontend_saturated", **ratios, "text": text}]
+
+
 def _kernel_flags(deployment: Deployment) -> list[Flag]:
     """Kernels that price the steps although their constants were measured on another device."""
+    from hwmodels.fitting.transfer import donor_of
+
     if not isinstance(deployment.spec.cost, CalibratedCost):
         return []
-    names = sorted(
-        name
-        for name in deployment.spec.cost.kernels_in_use
-        if deployment.device.kernels.provenance[name].is_extrapolated
-    )
+    records = deployment.device.kernels.provenance
+    in_use = sorted(deployment.spec.cost.kernels_in_use)
+    names = [name for name in in_use if records[name].is_extrapolated]
     if not names:
         return []
     text = f"extrapolated: {', '.join(names)} of {deployment.device.name} were not measured on it"
-    return [{"flag": "extrapolated", "kernels": names, "text": text}]
+    found = {name: donor for name in names if (donor := donor_of(records[name])) is not None}
+    donors = sorted(set(found.values()))
+    if len(found) == len(names) and len(donors) == 1:
+        text += f" but on {donors[0]}, and scaled"
+    elif donors:
+        parts = [f"{name} scaled from {donor}" for name, donor in found.items()]
+        text += f" ({', '.join(parts)})"
+    return [{"flag": "extrapolated", "kernels": names, "devices": donors, "text": text}]
 
 
 def _memory_flags(deployment: Deployment) -> list[Flag]:

@@ -5,7 +5,7 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from hwmodels.model_shape import ModelShape
 
 _HASHED = (".py", ".json")
 """Sources that decide a result; YAML defaults are in the configuration itself."""
+
+_PATHS = ("path", "state_in", "state_out", "table")
+"""Keys whose values name files."""
 
 
 def job_key(
@@ -45,18 +48,29 @@ def job_key(
         "trace": trace if files is None else files,
         "hardware": device_sha256(deployment.device, job.hardware.fidelity),
         "model": shape_sha256(deployment.shape),
+        "learned": _learned_sha256(job.batching),
         "sources": sources_sha256(),
         "plugins": foreign_sources(job.plugins),
     }
     return sha256_of(key)
 
 
+def _learned_sha256(batching: Plugin) -> str | None:
+    """Digest of what a learner starts from; None if it starts from nothing."""
+    state_in = batching.options.get("state_in")
+    return None if state_in is None else _file_sha256(Path(str(state_in)))
+
+
 def device_sha256(device: DeviceSpec, fidelity: str) -> str:
     """Digest of a hardware profile and, where they price the steps, of its kernels."""
-    constants = {key: value for key, value in asdict(device).items() if key != "kernels_at"}
+    places = ("kernels_at", "table_at")
+    constants = {key: value for key, value in asdict(device).items() if key not in places}
     if fidelity == "roofline":
         return sha256_of(constants)
-    return sha256_of([constants, device.kernels.to_json()])
+    parts: list[Any] = [constants, replace(device, table_at="").kernels.to_json()]
+    if device.table_at:
+        parts.append(_file_sha256(Path(device.table_at)))
+    return sha256_of(parts)
 
 
 def shape_sha256(shape: ModelShape) -> str:
@@ -111,11 +125,11 @@ def sha256_of(value: Any) -> str:
 
 
 def without_paths(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration less every key called `path`, at any depth."""
+    """The configuration less every key that names a file, at any depth."""
     return {
         key: without_paths(value) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if key != "path"
+        if key not in _PATHS
     }
 
 

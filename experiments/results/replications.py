@@ -12,6 +12,7 @@ from experiments.results.tables import request_table, step_table
 from experiments.results.warmup import warmup_flags
 from experiments.schema.job import JobConfig
 from sim.cost_totals import CostTotals
+from sim.front_end_records import user_view
 from sim.inter_token import FloatArray, IntArray, token_gaps
 from sim.metrics import Metrics, counted_requests, summarize
 from sim.records import SimulationResult
@@ -64,12 +65,13 @@ def replication_of(
         result: the records.
     """
     is_counted = counted_requests(result, job.warmup_s, job.warmup_requests)
-    gaps_s, gap_counts = token_gaps(result, is_counted)
+    seen = user_view(result)
+    gaps_s, gap_counts = token_gaps(seen, is_counted)
     is_telling = bool(result.requests.is_completed.any()) and not result.is_interrupted
     return Replication(
         number=number,
         seed=job.seed,
-        regime=regime_of(result) if is_telling else None,
+        regime=regime_of(seen) if is_telling else None,
         metrics=summarize(
             result,
             slo_ttft_s=job.slo.ttft_s,
@@ -110,7 +112,7 @@ def merged_flags(replications: Sequence[Replication]) -> list[Flag]:
     """Flags of the first replication, then those that only later ones have, with their number."""
     flags = list(replications[0].flags)
     for one in replications[1:]:
-        known = {flag["flag"] for flag in flags}
+        known = {(flag["flag"], flag.get("kernel")) for flag in flags}
         flags += [
             {
                 **flag,
@@ -118,7 +120,7 @@ def merged_flags(replications: Sequence[Replication]) -> list[Flag]:
                 "text": f"{flag['text']} (replication {one.number})",
             }
             for flag in one.flags
-            if flag["flag"] not in known
+            if (flag["flag"], flag.get("kernel")) not in known
         ]
     return flags
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from experiments.results.atomic import write_atomically
 from sim.cost_totals import COST_COLUMNS
+from sim.front_end_records import user_view
 from sim.inter_token import FloatArray, IntArray, weighted_percentiles
 from sim.recorder import RUN_COLUMNS
 from sim.records import InstanceRecords, SimulationResult
@@ -54,8 +55,8 @@ def write_distributions(path: Path, gaps_s: FloatArray, gap_counts: IntArray) ->
 
 
 def request_table(result: SimulationResult) -> Any:
-    """Table of the requests (`pyarrow.Table`)."""
-    workload, records = result.workload, result.requests
+    """Table of the requests, with times as their users see them (`pyarrow.Table`)."""
+    workload, records = result.workload, user_view(result).requests
     columns: dict[str, Any] = {
         "request_id": column(np.arange(workload.num_requests)),
         "arrival_s": column(records.arrival_s, np.isnan(records.arrival_s)),
@@ -70,6 +71,14 @@ def request_table(result: SimulationResult) -> Any:
         "status": name_column(records.status, STATUS_NAMES),
         "reject_reason": name_column(records.reject_reason, REJECT_NAMES),
     }
+    if result.front_end is not None:
+        of_engine = {
+            "engine_arrival_s": result.front_end.engine_arrival_s,
+            "engine_first_token_s": result.requests.first_token_s,
+            "engine_finish_s": result.requests.finish_s,
+        }
+        for name, times_s in of_engine.items():
+            columns[name] = column(times_s, np.isnan(times_s))
     for name in ("session_id", "turn", "parent_id"):
         values = getattr(workload, name)
         if values is not None:

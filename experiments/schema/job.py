@@ -19,8 +19,10 @@ from experiments.schema.checks import (
     whole,
     window,
 )
+from experiments.schema.front_end import FrontEndConfig, refuse_unread_constants, why_unhashed
 from experiments.schema.lengths import expand_lengths
 from experiments.schema.plugin import TARGET, Plugin, read_plugin
+from experiments.schema.scheduler import SchedulerConfig, refuse_unread_scheduler
 from experiments.schema.section import as_mapping, build_section, refuse_unknown
 from sim.errors import ConfigError
 from traces.options import MAX_TIME_S
@@ -29,7 +31,7 @@ from traces.transforms.options import COPY_OFFSETS, Transforms
 T = TypeVar("T")
 Source = TypeVar("Source", "ModelConfig", "HardwareConfig")
 
-FIDELITIES = ("roofline", "calibrated")
+FIDELITIES = ("roofline", "calibrated", "calibrated_l2", "table")
 """Cost models, from the coarsest on."""
 
 MAX_INSTANCES = MAX_BLOCK_TOKENS = 65_536
@@ -72,11 +74,27 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareConfig:
-    """A GPU by profile name or by path, and how finely its steps are priced."""
+    """A GPU by profile name or by path, and how finely its steps are priced.
+
+    With `allow_transfer` a GPU without kernels takes those of another one. `table` is the file of
+    measured points of that fidelity.
+    """
 
     profile: str | None = checked(optional(text))
     path: str | None = checked(optional(text))
     fidelity: str = checked(one_of(*FIDELITIES))
+    allow_transfer: bool = checked(flag)
+    table: str | None = checked(optional(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelConfig:
+    """An attention kernel; what is null is up to the engine and the kernel."""
+
+    name: str | None = checked(optional(text))
+    family: str | None = checked(optional(text))
+    member_order: str | None = checked(optional(text))
+    mixed_batch: str | None = checked(optional(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +155,7 @@ class JobConfig:
     trace_options: TraceOptions
     model: ModelConfig
     hardware: HardwareConfig
+    kernel: KernelConfig
     cluster: ClusterConfig
     engine: Plugin
     engine_options: EngineOptions
@@ -145,6 +164,8 @@ class JobConfig:
     routing_options: RoutingOptions
     eviction: Plugin
     admission: Plugin
+    frontend: FrontEndConfig
+    scheduler: SchedulerConfig
     slo: SloConfig
     output: OutputConfig
     seed: int
@@ -172,12 +193,15 @@ _TOP_KEYS = (
     "trace",
     "model",
     "hardware",
+    "kernel",
     "cluster",
     "engine",
     "batching",
     "routing",
     "eviction",
     "admission",
+    "frontend",
+    "scheduler",
     "slo",
     "output",
     "seed",
@@ -197,6 +221,11 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
             "parts: the parts of trace=mix are in the section trace: write "
             "+trace@trace.parts.NAME.trace=KIND to add one"
         )
+    if "experiment" in config:
+        raise ConfigError(
+            "experiment: a study has jobs of its own and cannot be one: run it with "
+            "flocksim experiment=NAME, without -m, or with flocksim-study NAME"
+        )
     refuse_unknown("", config, _TOP_KEYS)
     for key in _TOP_KEYS:
         if key not in config:
@@ -213,13 +242,19 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
         config, "engine", "plan_step", EngineOptions, ("max_num_seqs", "max_num_batched_tokens")
     )
     _refuse_unread_utilization(engine_options)
+    _refuse_other_pages(engine, engine_options)
     routing, routing_options = _with_options(config, "routing", "route", RoutingOptions)
     _refuse_unseen_staleness(routing, routing_options)
+    frontend = _section(config, "frontend", FrontEndConfig)
+    refuse_unread_constants(frontend, why_unhashed(engine, engine_options.prefix_caching))
+    scheduler = _section(config, "scheduler", SchedulerConfig)
+    refuse_unread_scheduler(scheduler)
     return JobConfig(
         trace=trace,
         trace_options=trace_options,
         model=_one_source(_section(config, "model", ModelConfig), "model", "name"),
         hardware=_one_source(_section(config, "hardware", HardwareConfig), "hardware", "profile"),
+        kernel=_section(config, "kernel", KernelConfig),
         cluster=_section(config, "cluster", ClusterConfig),
         engine=engine,
         engine_options=engine_options,
@@ -228,6 +263,8 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
         routing_options=routing_options,
         eviction=_plugin(config, "eviction", "key"),
         admission=_plugin(config, "admission", "admit"),
+        frontend=frontend,
+        scheduler=scheduler,
         slo=_section(config, "slo", SloConfig),
         output=_section(config, "output", OutputConfig),
         seed=whole(0, MAX_SEED)("seed", config["seed"]),
@@ -317,6 +354,16 @@ def _refuse_unread_utilization(options: EngineOptions) -> None:
         raise ConfigError(
             "engine.gpu_memory_utilization has no effect when engine.num_gpu_blocks is given: "
             "leave one of them out"
+        )
+
+
+def _refuse_other_pages(engine: Plugin, options: EngineOptions) -> None:
+    """Some engines are modelled for one size of KV blocks only."""
+    only = getattr(engine.load_class(), "only_block_tokens", None)
+    if only is not None and options.block_tokens != only:
+        raise ConfigError(
+            f"engine.block_tokens={options.block_tokens}: engine "
+            f"{engine.target.rpartition('.')[2]} is modelled with {only} only"
         )
 
 

@@ -12,7 +12,17 @@ _LOWER = (
     "scheduler_cpu_ratio",
     "load_imbalance_ratio",
 )
-_LATENCIES = ("ttft_", "tpot_", "itl_", "e2e_", "queue_")
+_LATENCIES = (
+    "ttft_",
+    "tpot_",
+    "itl_",
+    "e2e_",
+    "queue_",
+    "prefill_",
+    "frontend_in_",
+    "frontend_out_",
+)
+_NEITHER = ("frontend_busy_ratio", "frontend_in_busy_ratio", "frontend_out_busy_ratio")
 _HIGHER = (
     "num_finished",
     "request_rate_per_s",
@@ -37,6 +47,8 @@ _UNITS = (
 
 def direction_of(metric: str) -> Direction | None:
     """Whether lower or higher is better; None where neither is (bytes moved, batch size)."""
+    if metric in _NEITHER:
+        return None
     if metric in _LOWER or metric.startswith(_LATENCIES):
         return "lower"
     return "higher" if metric in _HIGHER else None

@@ -43,7 +43,7 @@ def request_latencies(run: "Run") -> "pd.DataFrame | None":
     rows["ttft_s"] = first_s - arrival_s
     rows["tpot_s"] = ((rows["finish_s"] - first_s) / (tokens - 1)).where(tokens > 1)
     rows["e2e_s"] = rows["finish_s"] - arrival_s
-    rows["queue_s"] = rows["admitted_s"] - arrival_s
+    rows["queue_s"] = rows["admitted_s"] - rows.get("engine_arrival_s", arrival_s)
     slo_ttft_s, slo_tpot_s = run.slo
     is_slow = (rows["ttft_s"] > slo_ttft_s) | (rows["tpot_s"] > slo_tpot_s)
     rows["is_good"] = (rows["status"] == "finished") & ~is_slow

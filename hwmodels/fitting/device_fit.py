@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from hwmodels.device import DeviceSpec, load_profile
-from hwmodels.fitting.device_plan import KernelPlan, plan_of, plans_of
+from hwmodels.fitting.device_plan import (
+    KernelPlan,
+    mixed_attention_plan,
+    packs_queries,
+    plan_of,
+    plans_of,
+)
 from hwmodels.fitting.recipe import FittedKernel, fit_kernel
+from hwmodels.fitting.recipes.mixed_attention import carried_to
 from hwmodels.fitting.recipes.shared_prefix import SIBLINGS, ratio_rows, shared_prefix_recipe
 from hwmodels.fitting.transfer import PCIE_SOURCE, h100_l2_curve, scaled_to, transferred
 from hwmodels.kernels.models import KernelModels
@@ -98,6 +105,8 @@ def fit_plan(plan: KernelPlan, folder: Path) -> FittedKernel[Any]:
 
 def _complete(fit: DeviceFit, device: DeviceSpec, folder: Path) -> Iterator[str]:
     """Transfer what has no table, then join the models that shared prefixes need."""
+    _carry_mixed_attention(fit, device, folder)
+    yield "mixed_attention"
     donors = _DONORS.get(device.name, {})
     for kernel in sorted(donors, key=("small_ops", "moe", "l2", "shared_prefix").index):
         if kernel != "shared_prefix":
@@ -126,6 +135,13 @@ def _transfer(
         fit.models[kernel] = scaled_to(found.model, owner, device, frozenset())
         scaling = _SCALED
     fit.provenance[kernel] = transferred(found.provenance, owner, scaling)
+    fit.files.update(plan.files)
+
+
+def _carry_mixed_attention(fit: DeviceFit, device: DeviceSpec, folder: Path) -> None:
+    plan = mixed_attention_plan()
+    model, record = carried_to(fit_plan(plan, folder), device, packs_queries(device))
+    fit.models[plan.kernel], fit.provenance[plan.kernel] = model, record
     fit.files.update(plan.files)
 
 

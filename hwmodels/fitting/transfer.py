@@ -4,6 +4,7 @@ Rates scale by the ratio of the datasheet peaks; fixed times, exponents and weig
 modelled: anything else in which the devices differ. Errors on the new device are unknown.
 """
 
+import re
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ PCIE_SOURCE = (
     "midpoint and width restated from the curve of an H100 PCIe (RRZE-HPC/gpu-benches), L2 rate as "
     "measured there, memory rate the same share of the peak."
 )
+_DONOR = re.compile(r"Transferred from (\S+): ")
 _PCIE_MIDPOINT_BYTES = 48.71 * 2**20
 _PCIE_LOG_WIDTH = 0.095
 
@@ -66,6 +68,12 @@ def transferred(provenance: Provenance, source: DeviceSpec, scaling: str) -> Pro
         valid=provenance.valid,
         is_extrapolated=True,
     )
+
+
+def donor_of(provenance: Provenance) -> str | None:
+    """Name of the device that a kernel was transferred from, as `transferred` states it."""
+    found = _DONOR.match(provenance.source)
+    return found.group(1) if found else None
 
 
 def h100_l2_curve(measured: L2Curve, source: DeviceSpec, target: DeviceSpec) -> L2Curve:

@@ -96,9 +96,11 @@ def prefix_pass_s(
 ) -> FloatArray:
     """Seconds of the pass over the common prefix in one layer; arrays broadcast.
 
-    The prefill form for one sequence whose queries all see the whole prefix:
-    `launch + tiled FLOPs / rate + tail + bytes / io rate`, tiles of 64 queries, no split of the
-    prefix, and no packing of the query heads of a KV head.
+    `launch + max(waves * tile, bytes / io rate)`: thread blocks of 64 queries of one head, of which
+    one runs on a processor at a time and takes the prefill kernel's tail, one tile over the whole
+    prefix. No split of the prefix, and no packing of the query heads of a KV head. The prefill
+    form itself, total work plus a tail, would count the tiles twice: mostly they fill less than
+    one wave.
 
     Args:
         prefill: form and constants of the prefill kernel.
@@ -112,8 +114,8 @@ def prefix_pass_s(
     """
     queries, prefix = sizes("num_queries", num_queries), sizes("prefix_tokens", prefix_tokens, 0.0)
     tile_flops = 4.0 * head_dim * _QUERY_TILE * prefix
-    flops = tile_flops * num_heads * np.ceil(queries / _QUERY_TILE)
-    tail_s = prefill.tail_weight * prefill.num_sms * tile_flops / prefill.flops_per_s
+    waves = np.ceil(num_heads * np.ceil(queries / _QUERY_TILE) / prefill.num_sms)
+    tile_s = prefill.tail_weight * prefill.num_sms * tile_flops / prefill.flops_per_s
     elements = 2.0 * head_dim * (num_heads * queries + num_kv_heads * prefix)
     io_s = _ELEMENT_BYTES * elements / prefill.io_bytes_per_s
-    return as_times(prefill.launch_s + flops / prefill.flops_per_s + tail_s + io_s)
+    return as_times(prefill.launch_s + np.maximum(waves * tile_s, io_s))

@@ -35,11 +35,12 @@ class DecodeAttentionModel:
     wave streams its blocks' share of the bytes at the memory rate, but no block reads faster than
     its own rate. The combine step follows a split; the swap of query heads applies to grouped
     queries of more than one request and KV head. The straggler is the longest context over the
-    token-weighted mean, `(L_max - S2 / S1)` tokens at the rate of one block over the splits. Time
-    is not monotone where the number of splits or of waves changes.
+    token-weighted mean, `(L_max - S2 / S1)` tokens at the rate of one block; none where contexts
+    are split. Time is not monotone where the number of splits or of waves changes.
 
-    Source: fitted form; decode attention tables of A100-SXM4-80GB, H100-SXM and H200-SXM. The
-    choice of splits is that of FlashAttention 2.
+    Source: fitted form; decode attention tables of A100-SXM4-80GB, H100-SXM and H200-SXM, for the
+    straggler a grid of unequal lengths on an RTX PRO 6000. The choice of splits is that of
+    FlashAttention 2.
 
     Attributes:
         num_sms: processors.
@@ -115,12 +116,12 @@ class DecodeAttentionModel:
         stream_s = self._stream_s(num_ctas, cta_bytes, moved_bytes * query_tiles, is_grouped)
 
         excess_tokens = np.maximum(longest - squares / total, 0.0)
-        straggler_s = excess_tokens / splits * (token_bytes / self.straggler_bytes_per_s)
+        straggler_s = excess_tokens * (token_bytes / self.straggler_bytes_per_s)
         fixed_s = self.launch_s + np.where(splits > 1, self.combine_s, 0.0)
         if is_grouped and num_kv_heads > 1:
             fixed_s = fixed_s + np.where(batch > 1, self.head_swap_s, 0.0)
         waves_s = self.wave_s * np.ceil(num_ctas / self.num_sms)
-        return as_times(fixed_s + waves_s + stream_s + straggler_s)
+        return as_times(fixed_s + waves_s + stream_s + np.where(splits > 1, 0.0, straggler_s))
 
     def lengths_time_s(
         self,

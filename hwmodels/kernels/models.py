@@ -16,6 +16,7 @@ from hwmodels.kernels.all_reduce import AllReduceModel
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.gemm import GemmModel
 from hwmodels.kernels.l2_curve import L2Curve
+from hwmodels.kernels.mixed_attention import MixedAttentionModel
 from hwmodels.kernels.moe import MoeModel
 from hwmodels.kernels.parameters import from_values, parameter_names, to_values
 from hwmodels.kernels.prefill_attention import PrefillAttentionModel
@@ -48,6 +49,7 @@ class KernelModels:
         gemm: dense matrix products.
         decode_attention: attention of decode batches.
         prefill_attention: attention of prefill chunks.
+        mixed_attention: attention of decodes and prefill chunks in one call.
         moe: routed experts.
         all_reduce: custom all-reduce inside a CUDA graph.
         nccl: eager NCCL all-reduce.
@@ -63,6 +65,7 @@ class KernelModels:
     gemm: GemmModel | None = None
     decode_attention: DecodeAttentionModel | None = None
     prefill_attention: PrefillAttentionModel | None = None
+    mixed_attention: MixedAttentionModel | None = None
     moe: MoeModel | None = None
     all_reduce: AllReduceModel | None = None
     nccl: AllReduceModel | None = None
@@ -118,12 +121,13 @@ class KernelModels:
             raise ConfigError(f"{where}: date must be YYYY-MM-DD, found {shown(date)}")
         inputs = as_object(f"{where}: inputs", record["inputs"])
         kernels = as_object(f"{where}: kernels", record["kernels"])
-        check_keys(f"{where}: kernels", kernels, KERNEL_CLASSES)
+        required = [name for name in KERNEL_CLASSES if name not in _OPTIONAL]
+        check_keys(f"{where}: kernels", kernels, required, _OPTIONAL)
         models: dict[str, Any] = {}
         provenance: dict[str, Provenance] = {}
         for name, model_class in KERNEL_CLASSES.items():
             models[name] = None
-            if kernels[name] is None:
+            if kernels.get(name) is None:
                 continue
             place = f"{where}: {name}"
             entry = as_object(place, kernels[name])
@@ -148,6 +152,7 @@ KERNEL_CLASSES: dict[str, type[Any]] = {
     "gemm": GemmModel,
     "decode_attention": DecodeAttentionModel,
     "prefill_attention": PrefillAttentionModel,
+    "mixed_attention": MixedAttentionModel,
     "moe": MoeModel,
     "all_reduce": AllReduceModel,
     "nccl": AllReduceModel,
@@ -156,6 +161,10 @@ KERNEL_CLASSES: dict[str, type[Any]] = {
     "shared_prefix": SharedPrefixModel,
 }
 """Model of each kernel, by the field of `KernelModels`; later ones may hold earlier ones."""
+
+
+_OPTIONAL = ("mixed_attention",)
+"""Kernels that a file may leave out: those written before there was a model of them."""
 
 
 def _sibling_fields(model_class: type[Any]) -> frozenset[str]:

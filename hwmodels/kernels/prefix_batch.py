@@ -66,6 +66,8 @@ class PrefixBatch:
         if not 0 <= num_tokens <= self.common_tokens:
             allowed = f"from 0 to the {self.common_tokens} common ones"
             raise ConfigError(f"num_tokens must be {allowed}, found {num_tokens}")
+        if not num_tokens:
+            return self
         tokens = self.tokens.copy()
         common = self.members == self.batch_size
         tokens[common] = 0.0

@@ -16,7 +16,7 @@ from hwmodels.kernels.cascade import common_prefix_tokens, prefix_pass_s, uses_c
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.l2_curve import L2Curve
 from hwmodels.kernels.packed import PackedModel
-from hwmodels.kernels.parameters import COUNT, P_NORM, RATE, SECONDS, check_parameters
+from hwmodels.kernels.parameters import COUNT, P_NORM, RATE, SECONDS, WEIGHT, check_parameters
 from hwmodels.kernels.prefill_attention import PrefillAttentionModel
 from hwmodels.kernels.prefix_batch import PrefixBatch
 from hwmodels.kernels.tree_traffic import MemberOrder, TreeTraffic, tree_traffic
@@ -52,7 +52,7 @@ class _Heads(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPrefixModel:
-    """Times over a prefix tree; the fields after `packed` are models of the same device.
+    """Times over a prefix tree; the last three fields are models of the same device.
 
     `flash_pat` and `flashinfer` take `launch + pnorm(T / read rate, M / HBM rate)` with T the
     logical bytes and M those from HBM.
@@ -72,6 +72,7 @@ class SharedPrefixModel:
         cta_slots: thread blocks that run at once in those two kernels; not identified.
         drift_tokens: tokens by which requests of one wave run apart; not identified.
         packed: the kernel that reads each node once; its merge also ends a cascade.
+        cascade_scale: measured time of a cascade over that of its parts; 1 where not measured.
         l2: hit curve; None: not known, and no kernel but `packed` can be priced.
         decode_attention: needed by `flash` and `flash_cascade`.
         prefill_attention: needed by `flash_cascade`.
@@ -87,6 +88,7 @@ class SharedPrefixModel:
     cta_slots: int = field(metadata=COUNT)
     drift_tokens: float = field(metadata=COUNT)
     packed: PackedModel
+    cascade_scale: float = field(default=1.0, metadata=WEIGHT)
     l2: L2Curve | None = None
     decode_attention: DecodeAttentionModel | None = None
     prefill_attention: PrefillAttentionModel | None = None
@@ -179,15 +181,16 @@ class SharedPrefixModel:
         if kernel == "flash_cascade":
             return self._cascade_s(batch, heads, member_order, num_steps)
         moved = self.traffic(batch, *heads, kernel, member_order, num_steps)
-        is_grouped = num_heads > num_kv_heads
-        rates = {
-            "flash_pat": (self.flash_pat_mha_bytes_per_s, self.flash_pat_gqa_bytes_per_s),
-            "flashinfer": (self.flashinfer_mha_bytes_per_s, self.flashinfer_gqa_bytes_per_s),
-        }
-        read_s = moved.logical_bytes / rates[kernel][is_grouped]
+        read_s = moved.logical_bytes / self.read_bytes_per_s(kernel, num_heads > num_kv_heads)
         return as_times(
             self.launch_s + smooth_max(read_s, moved.hbm_bytes / self.hbm_bytes_per_s, self.p_norm)
         )
+
+    def read_bytes_per_s(self, kernel: SharedPrefixKernel, is_grouped: bool) -> float:
+        """Rate at which `flash_pat` or `flashinfer` reads, hits included, bytes/s."""
+        if kernel == "flash_pat":
+            return self.flash_pat_gqa_bytes_per_s if is_grouped else self.flash_pat_mha_bytes_per_s
+        return self.flashinfer_gqa_bytes_per_s if is_grouped else self.flashinfer_mha_bytes_per_s
 
     def traffic(
         self,
@@ -261,7 +264,8 @@ class SharedPrefixModel:
             return self._flash_s(batch, heads, member_order, num_steps)
         suffixes_s = self._flash_s(batch.without_common(prefix), heads, member_order, num_steps)
         merge_s = decode.launch_s + self.packed.merge_s(size, num_heads, heads.head_dim)
-        return suffixes_s + (prefix_pass_s(prefill, size, prefix, *heads) + merge_s)
+        parts_s = suffixes_s + (prefix_pass_s(prefill, size, prefix, *heads) + merge_s)
+        return as_times(self.cascade_scale * parts_s)
 
     def _packed_s(self, batch: PrefixBatch, heads: _Heads, num_steps: int) -> FloatArray:
         added = batch.batch_size * np.arange(num_steps, dtype=np.float64)

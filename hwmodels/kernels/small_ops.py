@@ -1,7 +1,7 @@
 """Time of the small operators: norms, rotary positions, activation, residuals and sampling.
 
-Each is a kernel of its own that only moves memory: a fixed time and bytes over a rate, affine in
-the tokens. Not modelled: kernels fused into one another by a compiler.
+Each is a kernel of its own that only moves memory: for few tokens a fixed time, for many their
+bytes over a rate. Not modelled: kernels fused into one another by a compiler.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,10 @@ _LOGIT_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallOpsModel:
-    """`layer_s + tokens * bytes per token / bytes_per_s` for the small operators of a layer.
+    """`hypot(layer_s, tokens * bytes per token / bytes_per_s)` for the small operators of a layer.
+
+    The sum of both errs more on held-out models: 15.5 against 12.3 % on A100, 12.6 against 10.5 %
+    on H100. Launches hide behind what is moved.
 
     Source: per-operator curves of Vidur's A100 and H100 profiles.
 
@@ -52,7 +55,7 @@ class SmallOpsModel:
             ConfigError: a size is below 1, or bytes are negative.
         """
         moved_bytes = sizes("num_tokens", num_tokens) * sizes("token_bytes", token_bytes, 0.0)
-        layer_s = self.layer_s + moved_bytes / self.bytes_per_s
+        layer_s = np.hypot(self.layer_s, moved_bytes / self.bytes_per_s)
         return as_times(sizes("num_layers", num_layers) * layer_s)
 
     def sample_s(self, num_sampled: Numbers, vocab_size: Numbers) -> FloatArray:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def first_minimum(loads: Sequence[int], start: int) -> int:
+def first_minimum(loads: Sequence[float], start: int) -> int:
     """First index of `min(loads)` in the cyclic scan start, start + 1, ..., start - 1.
 
     A router that passes the index after its last choice spreads ties over all tied instances.

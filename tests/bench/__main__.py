@@ -15,6 +15,8 @@ from tests.bench.reference_load import Case, requests_per_s
 from tests.bench.simpy_rate import REFERENCE_PER_S, timeouts_per_s
 
 TARGET_PER_S = 25_000.0
+L2_TARGET_PER_S = 20_000.0
+L2_GROUPS_TARGET_PER_S = 15_000.0
 
 CASES = (
     (Case("reference load, 10 thousand", 10_000), TARGET_PER_S),
@@ -22,7 +24,12 @@ CASES = (
     (Case("reference load, 1 million", 1_000_000), TARGET_PER_S),
     (Case("50 prefix groups, 100 thousand", 100_000, num_groups=50), None),
     (Case("asynchronous scheduling, 100 thousand", 100_000, is_async=True), None),
-    (Case("calibrated kernels, 100 thousand", 100_000, is_calibrated=True), None),
+    (Case("calibrated kernels, 100 thousand", 100_000, fidelity="calibrated"), None),
+    (Case("calibrated_l2, 100 thousand", 100_000, fidelity="calibrated_l2"), L2_TARGET_PER_S),
+    (
+        Case("calibrated_l2, 50 groups", 100_000, num_groups=50, fidelity="calibrated_l2"),
+        L2_GROUPS_TARGET_PER_S,
+    ),
     (Case("every step planned on its own, 10 thousand", 10_000, macro_steps=False), None),
 )
 

@@ -6,17 +6,21 @@ one A100, token budget 512, at most 128 sequences: the same for every simulator 
 
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from hwmodels.attention.choice import KernelChoice
 from hwmodels.calibrated import CalibratedCost
-from hwmodels.device import load_profile
+from hwmodels.device import DeviceSpec, load_profile
 from hwmodels.memory import kv_capacity
 from hwmodels.model_catalogue import load_model
+from hwmodels.model_shape import ModelShape
 from hwmodels.roofline import RooflineCost
 from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
 from sim.cluster import ClusterSpec
+from sim.interfaces import CostModel
 from sim.prefix_tree import PrefixTree
 from sim.rng import stream
 from sim.simulation import simulate
@@ -39,7 +43,7 @@ class Case:
     num_groups: int = 0
     macro_steps: bool = True
     is_async: bool = False
-    is_calibrated: bool = False
+    fidelity: Literal["roofline", "calibrated", "calibrated_l2"] = "roofline"
 
 
 def reference_workload(case: Case, prefix_tokens: int = 512) -> Workload:
@@ -72,11 +76,18 @@ def reference_cluster(case: Case) -> ClusterSpec:
         num_instances=case.num_instances,
         num_gpu_blocks=capacity.num_blocks,
         rules=VllmV1(MAX_SEQS, TOKEN_BUDGET, case.is_async),
-        cost=(CalibratedCost if case.is_calibrated else RooflineCost)(device, shape),
+        cost=_cost(case, device, shape),
         batching=lambda _index: FCFS(),
         router=LeastRequests(),
         macro_steps=case.macro_steps,
     )
+
+
+def _cost(case: Case, device: DeviceSpec, shape: ModelShape) -> CostModel:
+    if case.fidelity == "roofline":
+        return RooflineCost(device, shape)
+    kernel = KernelChoice(mixed_batch="fused_varlen")
+    return CalibratedCost(device, shape, kernel=kernel, uses_l2=case.fidelity == "calibrated_l2")
 
 
 def requests_per_s(case: Case) -> float:

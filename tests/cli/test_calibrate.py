@@ -6,6 +6,7 @@ Its tables are made here from the shipped A100 profile as a hidden device, with 
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ import pytest
 
 from experiments.calibrate import command
 from experiments.calibrate.figure import comparison_figure
+from hwmodels.fitting.device_plan import MIXED_STEPS
 from hwmodels.fitting.recipes.decode_attention import predict_decode_s
+from hwmodels.fitting.recipes.mixed_attention import MixedForm, predict_mixed_s
+from hwmodels.fitting.recipes.unequal_lengths import NUM_SMS
 from hwmodels.fitting.validation import compare
 from hwmodels.kernels.models import KernelModels, load_kernels
 from hwmodels.measurements.data_folder import TABLES
+from hwmodels.tables import load_table, tabled
 from tests.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -140,6 +145,35 @@ def l2_table() -> pd.DataFrame:
     return pd.DataFrame({"gpu": FILES.l2_gpu, "data_set_kib": kib, "effective_gb_per_s": rate})
 
 
+def mixed_table() -> pd.DataFrame:
+    """Mixed steps with the hidden device's constants on the GPU of the grid."""
+    assert HIDDEN.mixed_attention is not None
+    assert HIDDEN.prefill_attention is not None
+    reach_bytes = HIDDEN.mixed_attention.l2_reach_bytes * 128 / 40
+    mixed = replace(HIDDEN.mixed_attention, l2_reach_bytes=reach_bytes)
+    prefill = replace(HIDDEN.prefill_attention, num_sms=NUM_SMS)
+    form = MixedForm(mixed=mixed, prefill=prefill)
+    frame = grid(n=[2, 16, 64], pc=[16, 512, 2048], kp=[0, 4096], kvs=[256, 2048, 8192])
+    frame = frame.assign(regime="mixed", nb=1, kv_big=4 * frame["kvs"])
+    frame["kv_mean"] = frame["kvs"] * (frame["n"] + 3) // frame["n"]
+    sums = {
+        "t_mean_us": (frame["n"] * frame["kv_mean"], frame["kv_mean"]),
+        "t_max_us": (frame["n"] * frame["kv_big"], frame["kv_big"]),
+        "t_skew_us": ((frame["n"] + 3) * frame["kvs"], frame["kv_big"]),
+    }
+    for name, (total, longest) in sums.items():
+        columns = {
+            "batch_size": frame["n"],
+            "context_tokens": total,
+            "longest_tokens": longest,
+            "chunk_tokens": frame["pc"],
+            "prefix_tokens": frame["kp"],
+        }
+        time_s = predict_mixed_s(form, {key: item.to_numpy() for key, item in columns.items()})
+        frame[name] = 3e3 * noisy_ms(time_s, 6)
+    return frame
+
+
 def prefix_table() -> pd.DataFrame:
     model = HIDDEN.shared_prefix
     assert model is not None
@@ -181,6 +215,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         FILES.nccl: all_reduce_table(is_graph=False),
         FILES.l2_bandwidth: l2_table(),
         FILES.shared_prefix: prefix_table(),
+        MIXED_STEPS: mixed_table(),
     }
     contents |= dict.fromkeys(FILES.small_ops, small_ops)
     for name, frame in contents.items():
@@ -205,7 +240,8 @@ def test_a_fit_writes_a_complete_profile_that_loads(profile: Path, tables: Path)
     models = load_kernels(profile)
     assert models.date == "2026-01-02"
     assert set(models.provenance) == set(HIDDEN.provenance)
-    assert all(not record.is_extrapolated for record in models.provenance.values())
+    carried = {name for name, one in models.provenance.items() if one.is_extrapolated}
+    assert carried == {"mixed_attention"}
     assert sorted(models.inputs) == sorted(HIDDEN.inputs)
     assert KernelModels.from_json(models.to_json()) == models
 
@@ -230,6 +266,11 @@ def test_a_fit_finds_the_hidden_device(profile: Path) -> None:
         error = found.provenance[kernel].standard_errors[parameter]
         assert error is not None
         assert value == pytest.approx(truth, abs=4.5 * error + 0.01 * truth), (kernel, parameter)
+    assert found.mixed_attention is not None
+    assert HIDDEN.mixed_attention is not None
+    for name in ("block_s", "idle_block_s", "longest_weight", "l2_reach_bytes", "resident_weight"):
+        truth = getattr(HIDDEN.mixed_attention, name)
+        assert getattr(found.mixed_attention, name) == pytest.approx(truth, rel=0.1), name
 
 
 def test_held_out_errors_are_those_of_the_noise(profile: Path) -> None:
@@ -266,7 +307,9 @@ def test_validate_prints_every_kernel_and_writes_files(
         assert kernel in outcome.out
     assert "gemm: worst n=" in outcome.out
     assert sorted(path.name for path in out.iterdir()) == [
+        "l2_curve.png",
         "predicted_against_measured.png",
+        "roofline.png",
         "validation.csv",
         "validation.json",
     ]
@@ -277,7 +320,7 @@ def test_validate_prints_every_kernel_and_writes_files(
     assert (gemm["kernel"], gemm["subset"], gemm["num_rows"]) == ("gemm", "fitted range", 80)
     assert gemm["mape"] == pytest.approx(frame["mape_ratio"][0], rel=1e-5)
     assert 0.01 < gemm["mape"] < 0.03
-    assert report["extrapolated"] == []
+    assert report["extrapolated"] == ["mixed_attention"]
 
 
 def test_validate_prints_json_alone(calibrate: Run, tables: Path) -> None:
@@ -286,7 +329,7 @@ def test_validate_prints_json_alone(calibrate: Run, tables: Path) -> None:
     report = json.loads(outcome.out)
     assert report["device"] == DEVICE
     kernels = {one["kernel"] for one in report["comparisons"]}
-    assert kernels == set(HIDDEN.provenance)
+    assert kernels == set(HIDDEN.provenance) - {"mixed_attention"}, "measured on another GPU"
 
 
 def test_validate_warns_of_what_is_extrapolated(
@@ -301,9 +344,46 @@ def test_validate_warns_of_what_is_extrapolated(
     assert "moe: extrapolated, no error known." in outcome.out
 
 
+def test_a_table_holds_the_measured_points_and_repeats_byte_for_byte(
+    calibrate: Run, tables: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for out in files:
+        outcome = calibrate(
+            "table", "--data", tables, "--device", DEVICE, "--date", "2026-01-02", "--out", out
+        )
+        assert outcome.code == 0
+        assert outcome.out == f"{out}\n"
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert "gemm: 80 points, error on 20 held-out shapes" in outcome.err
+    assert "of the form" not in outcome.err
+    found = load_table(files[0])
+    assert (found.device, found.date) == (DEVICE, "2026-01-02")
+    read = (FILES.gemm, FILES.generation_attention, FILES.context_attention, FILES.moe)
+    assert set(found.inputs) == {*read, FILES.custom_all_reduce, FILES.nccl}
+    gemm = found.kernels["gemm"]
+    rows = pd.read_parquet(tables / FILES.gemm).sort_values(["m", "n", "k"])
+    assert gemm.time_s * MS == pytest.approx(rows["latency"].to_numpy(), rel=1e-8)
+
+
+def test_points_that_are_the_form_and_noise_are_left_to_the_form(
+    calibrate: Run, tables: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "noise.json"
+    outcome = calibrate("table", "--data", tables, "--device", DEVICE, "--out", out)
+    assert "no better than the form, which stays" in outcome.err
+    kernels = tabled(HIDDEN, load_table(out))
+    assert kernels.gemm is HIDDEN.gemm
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        (["table", "--data", "no_such_folder", "--device", DEVICE], "no such folder of measure"),
+        (["table", "--data", ".", "--device", DEVICE], "cannot read the file"),
+        (["table", "--data", ".", "--device", "a100"], "unknown"),
+        (["table", "--data", "rows.jsonl", "--device", DEVICE], "rows.jsonl: No such file"),
+        (["table", "--device", DEVICE], "--data"),
         (["fit", "--data", "no_such_folder", "--device", DEVICE], "no such folder of measurements"),
         (["fit", "--data", ".", "--device", "a100"], "unknown"),
         (["fit", "--data", "."], "--device"),

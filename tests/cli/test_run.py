@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,18 @@ METRICS = [
     "num_preemptions",
     "scheduler_cpu_ratio",
     "load_imbalance_ratio",
+    "gpu_time_s",
+    "gpu_gemm_ratio",
+    "gpu_attention_decode_ratio",
+    "gpu_attention_prefill_ratio",
+    "gpu_collective_ratio",
+    "gpu_small_ops_ratio",
+    "gpu_launch_ratio",
+    "gpu_scheduler_ratio",
+    "gpu_transfer_ratio",
+    "gpu_idle_ratio",
+    "output_token_gpu_s",
+    "output_token_hbm_bytes",
 ]
 
 
@@ -186,6 +199,7 @@ def test_the_summary_shows_blocks_regime_and_wall_times(flocksim: Flocksim) -> N
     out = flocksim(*TINY).out
     assert "27,947 KV blocks per instance" in out
     assert "regime: stable" in out
+    assert re.search(r"^GPU time: idle \d\d\.\d %; GEMM \d", out, re.MULTILINE)
     assert "wall time: load" in out
     for name in ("TTFT", "TPOT", "ITL", "E2E", "queue", "goodput", "prefix hits", "preemptions"):
         assert name in out

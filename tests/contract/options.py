@@ -62,6 +62,10 @@ def overrides_for(group: str, option: str, directory: Path) -> list[str]:
         name, text = needed[group, option]
         (directory / name).write_text(text)
         chosen.append(f"{group}.path={directory / name}")
+    if (group, option) == ("hardware", "from_file"):
+        (directory / "kernels").mkdir(exist_ok=True)
+        kernels = _packaged("profiles/kernels", "a100_sxm_80gb")
+        (directory / "kernels" / "gpu.json").write_text(kernels)
     if group == "trace" and option in TINY_FILES:
         chosen += tiny_trace(option, directory)
     return chosen

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from experiments.results.json_text import json_text
 from experiments.schema.job import read_job
 from sim.errors import ConfigError
 from tests.contract.options import composed, options_in
+from tests.unit.hwmodels.tables.toy_tables import points, table_of
 
 BASE = (
     "trace=sessions",
@@ -30,6 +32,10 @@ CHANGES = {
     "model": "model=qwen2_5_7b",
     "hardware": "hardware=h100_sxm",
     "hardware.fidelity": "hardware.fidelity=calibrated",
+    "kernel.name": "kernel=flashinfer",
+    "kernel.family": "kernel.family=padded",
+    "kernel.member_order": "kernel.member_order=contiguous",
+    "kernel.mixed_batch": "kernel.mixed_batch=separate",
     "cluster.num_instances": "cluster.num_instances=2",
     "cluster.tensor_parallel": "cluster.tensor_parallel=2",
     "engine.max_num_seqs": "engine.max_num_seqs=2",
@@ -44,6 +50,8 @@ CHANGES = {
     "routing.view_delay_s": "routing.view_delay_s=0.5",
     "routing.publish_period_s": "routing.publish_period_s=0.5",
     "admission": "admission=token_bucket|admission.burst_tokens=600",
+    "frontend.enabled": "frontend.enabled=true",
+    "scheduler.enabled": "scheduler.enabled=true",
     "slo.ttft_s": "slo.ttft_s=0.001",
     "slo.tpot_s": "slo.tpot_s=0.001",
     "trace.limit": "trace.limit=40",
@@ -81,6 +89,11 @@ CHANGES = {
 """Changed key -> overrides that change it."""
 
 CHANGES_BESIDE = {
+    "frontend.delay_s": ("frontend.enabled=true", "frontend.delay_s=0.02"),
+    "frontend.request_s": ("frontend.enabled=true", "frontend.request_s=0.002"),
+    "frontend.token_s": ("frontend.enabled=true", "frontend.token_s=2e-6"),
+    "frontend.hash_block_s": ("frontend.enabled=true", "frontend.hash_block_s=1e-5"),
+    "frontend.output_token_s": ("frontend.enabled=true", "frontend.output_token_s=2e-4"),
     "trace.copy_offsets": ("trace.copies=2", "trace.copy_offsets=even"),
     "trace.replay_think_time_s": ("trace.replay_concurrency=4", "trace.replay_think_time_s=1"),
 }
@@ -96,8 +109,14 @@ CHANGES_NO_FIGURE = {
 }
 """A reference path, checks, further files, other names and a later start; tested where they act."""
 
+DECIDES_WHAT_RUNS = {"hardware.allow_transfer"}
+"""Without it the job is refused, with it elsewhere too; tested where it acts."""
+
 NAMES_A_SOURCE = {"model.name", "model.path", "hardware.profile", "hardware.path"}
 """Changed through the option of the group."""
+
+NEEDS_A_FILE = {"hardware.table"}
+"""Changed below, with files made there."""
 
 
 @functools.cache
@@ -124,8 +143,114 @@ def test_every_key_of_the_configuration_is_covered() -> None:
         for key in (value if isinstance(value, dict) else [section])
         if key != "_target_"
     }
-    covered = set(CHANGES) | set(CHANGES_BESIDE)
-    assert keys - covered == CHANGES_NO_FIGURE | NAMES_A_SOURCE
+    covered = set(CHANGES) | set(CHANGES_BESIDE) | {f"scheduler.{k}" for k in CHANGES_SCHEDULER}
+    elsewhere = CHANGES_NO_FIGURE | DECIDES_WHAT_RUNS | NAMES_A_SOURCE | NEEDS_A_FILE
+    assert keys - covered == elsewhere
+
+
+def test_the_table_of_measured_points_changes_the_figures(tmp_path: Path) -> None:
+    found = {figures("hardware.fidelity=calibrated_l2")}
+    for kernel in ("gemm", "decode_attention"):
+        measured = [points(kernel, lambda _: 1.2)]
+        path = tmp_path / f"{kernel}.json"
+        path.write_text(table_of(*measured, device="a100_sxm_80gb").to_text())
+        found.add(figures("hardware.fidelity=table", f"hardware.table={path}"))
+    assert len(found) == 3
+
+
+def test_every_kernel_gives_figures_of_its_own() -> None:
+    """On one instance whose requests all share a prompt, so that a cascade is used."""
+    alike = ("cluster.num_instances=1", "trace.num_system_prompts=1")
+    found = {option: figures(*alike, f"kernel={option}") for option in options_in("kernel")}
+    assert found.pop("auto") == found["flash"]
+    assert len(set(found.values())) == len(found) == 5
+
+
+QUEUE = ("cluster.num_instances=1", "engine.num_gpu_blocks=150", "trace.num_system_prompts=12")
+"""Some wait, and so an order of the queue matters."""
+
+CHANGES_SCHEDULER = {
+    "token_compared_s": ("lpm", "1e-6"),
+    "node_visit_s": ("lpm", "1e-4"),
+    "candidate_s": ("lof", "1e-4"),
+    "key_hashed_s": ("hash_tree", "1e-3"),
+    "token_hashed_s": ("hash_tree", "1e-5"),
+    "heap_operation_s": ("hash_tree", "1e-3"),
+    "request_s": ("fcfs", "1e-4"),
+    "language_factor": ("lpm", "20"),
+}
+"""Changed key of the scheduler's costs -> a policy that counts such operations, and its value."""
+
+
+@pytest.mark.parametrize("key", CHANGES_SCHEDULER)
+def test_a_cost_of_the_scheduler_changes_the_figures(key: str) -> None:
+    policy, value = CHANGES_SCHEDULER[key]
+    base = (*QUEUE, "scheduler.enabled=true", f"batching={policy}")
+    assert figures(*base, f"scheduler.{key}={value}") != figures(*base)
+
+
+CHANGES_ORDERS = {
+    ("lpm", "max_waiting"): "3",
+    ("lpm", "check_tokens"): "400",
+    ("lpm", "defer_tokens"): "1000",
+    ("shortest_prefill", "check_tokens"): "400",
+    ("shortest_prefill", "defer_tokens"): "1000",
+    ("random", "seed"): "5",
+}
+"""Changed key of an order of the queue -> its value."""
+
+
+@pytest.mark.parametrize(("option", "key"), CHANGES_ORDERS)
+def test_a_key_of_an_order_changes_the_figures(option: str, key: str) -> None:
+    base = (*QUEUE, f"batching={option}")
+    assert figures(*base, f"batching.{key}={CHANGES_ORDERS[option, key]}") != figures(*base)
+
+
+@pytest.mark.parametrize("option", ["lpm", "dfs_weight", "lof", "random", "shortest_prefill"])
+def test_every_key_of_an_order_is_covered(option: str) -> None:
+    keys = set(composed("batching", option)["batching"]) - {"_target_"}
+    assert keys == {key for name, key in CHANGES_ORDERS if name == option}
+
+
+SGLANG = (
+    "engine=sglang",
+    "engine.num_gpu_blocks=3000",
+    "engine.init_new_token_ratio=0.3",
+    "cluster.num_instances=1",
+)
+"""Retracts, so that what decides about it matters."""
+
+CHANGES_SGLANG = {
+    "max_num_seqs": "4",
+    "max_num_batched_tokens": "64",
+    "max_prefill_tokens": "100",
+    "schedule_conservativeness": "0.1",
+    "init_new_token_ratio": "0.5",
+    "min_new_token_ratio_factor": "1",
+    "new_token_ratio_decay_steps": "5",
+    "retract_decode_steps": "200",
+    "clip_max_new_tokens": "20",
+    "prefix_caching": "false",
+    "num_gpu_blocks": "4000",
+    "max_model_len": "500",
+}
+"""Changed key of engine=sglang -> its value."""
+
+
+@pytest.mark.parametrize("key", CHANGES_SGLANG)
+def test_a_key_of_sglang_changes_the_figures(key: str) -> None:
+    assert figures(*SGLANG, f"engine.{key}={CHANGES_SGLANG[key]}") != figures(*SGLANG)
+
+
+def test_the_memory_share_of_sglang_changes_the_figures() -> None:
+    smaller = figures("engine=sglang", "engine.gpu_memory_utilization=0.3")
+    assert smaller != figures("engine=sglang")
+
+
+def test_every_key_of_sglang_is_covered() -> None:
+    keys = set(composed("engine", "sglang")["engine"]) - {"_target_"}
+    tested_elsewhere = {"gpu_memory_utilization", "macro_steps", "block_tokens"}
+    assert keys == set(CHANGES_SGLANG) | tested_elsewhere
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The figures of two tiny jobs, byte for byte; `pytest tests/golden --regen` rewrites them."""
+"""The figures of three tiny jobs, byte for byte; `pytest tests/golden --regen` rewrites them."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.golden.workloads import overrides
 FOLDER = Path(__file__).parent
 
 
-@pytest.mark.parametrize("name", ["mooncake", "prefix_groups"])
+@pytest.mark.parametrize("name", ["mooncake", "prefix_groups", "sglang"])
 def test_the_figures_of_a_job_do_not_change(name: str, tmp_path: Path, is_regen: bool) -> None:
     run = simulate_job(*compose_config(overrides(name, tmp_path)))
     text = json_text({"regime": run.document["regime"], "metrics": run.metrics})
@@ -22,7 +22,8 @@ def test_the_figures_of_a_job_do_not_change(name: str, tmp_path: Path, is_regen:
     assert text == golden.read_text(), "rerun with --regen if the change is meant"
 
 
-def test_the_golden_jobs_exercise_preemption_and_prefix_hits(tmp_path: Path) -> None:
-    metrics = simulate_job(*compose_config(overrides("prefix_groups", tmp_path))).metrics
+@pytest.mark.parametrize("name", ["prefix_groups", "sglang"])
+def test_the_golden_jobs_exercise_preemption_and_prefix_hits(name: str, tmp_path: Path) -> None:
+    metrics = simulate_job(*compose_config(overrides(name, tmp_path))).metrics
     assert metrics["num_preemptions"]
     assert metrics["prefix_hit_ratio"]

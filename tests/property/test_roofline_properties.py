@@ -76,13 +76,14 @@ def seconds(totals: CostTotals) -> float:
 
 
 def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotals:
-    return cost.open_ledger().totals(decode_run(batch, num_steps))
+    durations_s = cost.decode_run_s(batch, num_steps).sum(keepdims=True)
+    return cost.open_ledger().totals(decode_run(batch, num_steps), durations_s)
 
 
 def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
     ledger = cost.open_ledger()
-    ledger.mixed_step_s(batch, chunks)
-    return ledger.totals(mixed_run(batch, chunks))
+    step_s = ledger.mixed_step_s(batch, chunks)
+    return ledger.totals(mixed_run(batch, chunks), np.array([step_s]))
 
 
 @given(costs, batches(), st.integers(1, 5000))
@@ -113,13 +114,14 @@ def test_totals_do_not_depend_on_how_steps_are_grouped(
     cost: RooflineCost, batch: Batch, num_steps: int, data: st.DataObject
 ) -> None:
     whole = decode_totals(cost, batch, num_steps)
-    rows = []
+    rows, durations_s = [], []
     done = 0
     while done < num_steps:
         size = data.draw(st.integers(1, num_steps - done))
         rows.append(decode_run(batch.after(done), size))
+        durations_s.append(cost.decode_run_s(batch.after(done), size).sum())
         done += size
-    parts = cost.open_ledger().totals(np.concatenate(rows))
+    parts = cost.open_ledger().totals(np.concatenate(rows), np.array(durations_s))
     assert (whole.hbm_bytes, whole.flops) == (parts.hbm_bytes, parts.flops)
     assert type(whole.hbm_bytes) is type(whole.flops) is int
     for item in fields(whole):

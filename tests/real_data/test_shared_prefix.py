@@ -12,23 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hwmodels.kernels.gemm import GemmModel, Tile
+from hwmodels.calibrated import CalibratedCost
+from hwmodels.device import load_profile
 from hwmodels.kernels.l2_curve import L2Curve
 from hwmodels.kernels.prefix_batch import PrefixBatch
 from hwmodels.kernels.shared_prefix import SharedPrefixKernel, SharedPrefixModel
 from hwmodels.kernels.tree_traffic import MemberOrder
 from hwmodels.model_catalogue import load_model
 from tests.data_path import real_data_file
-from tests.unit.hwmodels.locality.devices import (
-    A100,
-    A100_L2,
-    ADA,
-    ADA_COMPUTE_RATIO,
-    ADA_L2,
-    ADA_MEMORY_RATIO,
-    H200_L2,
-    MIB,
-)
+from tests.unit.hwmodels.locality.devices import A100, A100_L2, ADA_L2, H200_L2, MIB
 
 pytestmark = pytest.mark.real_data
 
@@ -156,34 +148,18 @@ def test_these_trees_say_little_about_slots_and_drift() -> None:
 
 # -- decode steps of the RTX 6000 Ada ------------------------------------------------------------
 
-LLAMA = load_model("llama3_1_8b")
-ADA_GEMM = GemmModel(
-    num_sms=142,
-    launch_s=3.69e-6,
-    flops_per_s=279.9e12 * ADA_COMPUTE_RATIO,
-    hbm_bytes_per_s=1726e9 * ADA_MEMORY_RATIO,
-    p_norm=1.705,
-    split_k_s=1.29e-6,
-    prologue_s=0.823e-6,
-    wave_ceil_weight=0.5,
-    tiles=(Tile(m=64, n=64, efficiency=1.0),),
-)
-SMALL_OPS_S = 11e-6
-HOST_S = 1e-3
+ADA_GPU = load_profile("rtx6000_ada")
+ADA_TREES: SharedPrefixModel = ADA_GPU.kernel("shared_prefix")
 
 
-def step_s(kernel: SharedPrefixKernel, model: SharedPrefixModel = ADA) -> float:
+def step_s(kernel: SharedPrefixKernel, model: SharedPrefixModel = ADA_TREES) -> float:
     """A decode step of Llama-3.1-8B: 100 requests, one prefix of 10,000 tokens, 20 + 25 of their
     own (the middle of 50 output tokens)."""
-    hidden, size = LLAMA.hidden_size, 100
-    widths = (LLAMA.query_size + 2 * LLAMA.kv_size, 2 * LLAMA.intermediate_size)
-    layer_s = SMALL_OPS_S + sum(float(ADA_GEMM.time_s(size, n, hidden)) for n in widths)
-    layer_s += float(ADA_GEMM.time_s(size, hidden, LLAMA.query_size))
-    layer_s += float(ADA_GEMM.time_s(size, hidden, LLAMA.intermediate_size))
+    llama, size = load_model("llama3_1_8b"), 100
     batch = PrefixBatch.from_levels([1, size], [10_000, 45])
-    layer_s += float(model.steps_s(batch, 32, 8, kernel=kernel)[0])
-    logits_s = float(ADA_GEMM.time_s(size, LLAMA.vocab_size, hidden))
-    return HOST_S + logits_s + LLAMA.num_layers * layer_s
+    attention_s = model.steps_s(batch, 32, 8, kernel=kernel)[0]
+    rest_s = CalibratedCost(ADA_GPU, llama).tokens_s(size, size) + ADA_GPU.step_overhead_s
+    return float(rest_s + llama.num_layers * attention_s)
 
 
 def measured_s(default: str) -> tuple[float, float]:
@@ -206,5 +182,5 @@ def test_steps_with_and_without_cascade(default: str, kernel: SharedPrefixKernel
 
 
 def test_neither_measurement_fits_a_cache_that_holds_nothing() -> None:
-    empty = replace(ADA, l2=replace(ADA_L2, midpoint_bytes=1.0))
+    empty = replace(ADA_TREES, l2=replace(ADA_L2, midpoint_bytes=1.0))
     assert step_s("flash", empty) > 1.8 * measured_s("off")[1]

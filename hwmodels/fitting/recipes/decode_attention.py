@@ -14,7 +14,7 @@ SHORTEST_CONTEXT = 128
 
 def decode_attention_recipe(
     device: DeviceSpec,
-    straggler_bytes_per_s: float,
+    straggler_bytes_per_s: float | None,
     split_slots: int,
     can_split_mha: bool,
     has_cta_limit: bool,
@@ -24,7 +24,8 @@ def decode_attention_recipe(
 
     Args:
         device: the GPU.
-        straggler_bytes_per_s: restated; equal lengths do not show it.
+        straggler_bytes_per_s: restated, for equal lengths do not show it; None: the fitted rate of
+            a block with one query head per KV head.
         split_slots: thread blocks that the choice of splits counts on.
         can_split_mha: whether one query head per KV head may be split.
         has_cta_limit: fit the rate of one thread block; else it is not limited.
@@ -58,7 +59,7 @@ def decode_attention_recipe(
             head_swap_s=values["head_swap_s"],
             cta_gqa_bytes_per_s=values.get("cta_gqa_bytes_per_s"),
             cta_mha_bytes_per_s=values.get("cta_mha_bytes_per_s"),
-            straggler_bytes_per_s=straggler_bytes_per_s,
+            straggler_bytes_per_s=straggler_bytes_per_s or values["cta_mha_bytes_per_s"],
             split_slots=split_slots,
             can_split_mha=can_split_mha,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hwmodels.attention.choice import KernelChoice, MixedBatch
 from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import DeviceSpec, load_profile
 from hwmodels.model_catalogue import load_model
@@ -15,10 +16,16 @@ from hwmodels.roofline import RooflineCost
 from sim.cost_totals import COST_COLUMNS, CostTotals
 from sim.errors import ConfigError
 from sim.interfaces import PrefillChunk
+from sim.step_ends import StepEnds
 from tests.engine_runs import run_engine
 from tests.run_rows import decode_run, mixed_run
 from tests.twin.workloads import random_workload
-from tests.unit.hwmodels.kernels.parameter_sets import a100_kernels
+from tests.unit.hwmodels.kernels.parameter_sets import (
+    A100_DECODE,
+    A100_MIXED,
+    A100_PREFILL,
+    a100_kernels,
+)
 from tests.unit.hwmodels.kernels.test_kernel_times import device_with
 
 SECONDS = [i for i, name in enumerate(COST_COLUMNS) if name.endswith("_s")]
@@ -78,21 +85,30 @@ def test_every_step_of_a_run_costs_what_it_costs_alone_bit_for_bit(device: Devic
     cost = CalibratedCost(device, load_model("llama3_8b"))
     for contexts in ([100], [120, 126, 127], [900 + 13 * k for k in range(60)], [50, 9000]):
         batch = Batch(contexts)
-        run_s = cost.decode_run_s(batch, 300).tolist()
-        assert run_s == [cost.decode_step_s(batch.after(k)) for k in range(300)]
+        steps_s = [cost.decode_step_s(batch.after(k)) for k in range(300)]
+        assert cost.decode_run_s(batch, 300).tolist() == steps_s
+        ends = StepEnds()
+        ends.reserve(302)
+        cost.write_run_ends(batch, 300, 7.0, ends, 2)
+        assert list(ends.view[2:302]) == np.add.accumulate([7.0, *steps_s])[1:].tolist()
+
+
+CHUNKS = [PrefillChunk(256, 0, True), PrefillChunk(64, 1024, False)]
 
 
 def test_a_mixed_step_adds_its_prefills_and_shares_its_matrix_products(device: DeviceSpec) -> None:
     shape = load_model("llama3_8b")
-    cost = CalibratedCost(device, shape)
-    batch, chunks = Batch([500, 800]), [PrefillChunk(256, 0, True), PrefillChunk(64, 1024, False)]
-    attention_s = 32 * (
-        device.decode_attention_time_s([500, 800], 32, 8)
-        + device.prefill_attention_time_s(1, 256, 0, 32, 8)
+    cost, batch = CalibratedCost(device, shape), Batch([500, 800])
+    # Both chunks are one call: a single launch, and the tail of the longer context.
+    chunks_s = (
+        device.prefill_attention_time_s(1, 256, 0, 32, 8)
         + device.prefill_attention_time_s(1, 64, 1024, 32, 8)
+        - A100_PREFILL.launch_s
+        - A100_PREFILL.tail_weight * 108 * 4 * 128 * 64 * 256 / A100_PREFILL.flops_per_s
     )
+    attention_s = 32 * (device.decode_attention_time_s([500, 800], 32, 8) + chunks_s)
     rest_s = cost.tokens_s(2 + 256 + 64, 2 + 1) + device.step_overhead_s
-    assert cost.mixed_step_s(batch, chunks) == pytest.approx(attention_s + rest_s, rel=1e-12)
+    assert cost.mixed_step_s(batch, CHUNKS) == pytest.approx(attention_s + rest_s, rel=1e-12)
     assert cost.mixed_step_s(batch, []) == cost.decode_step_s(batch)
     first = [PrefillChunk(256, 0, False)]
     alone_s = 32 * device.prefill_attention_time_s(1, 256, 0, 32, 8)
@@ -101,26 +117,59 @@ def test_a_mixed_step_adds_its_prefills_and_shares_its_matrix_products(device: D
     )
 
 
+def test_a_fused_mixed_step_is_one_attention_call(device: DeviceSpec) -> None:
+    fused = KernelChoice(mixed_batch="fused_varlen")
+    cost = CalibratedCost(device, load_model("llama3_8b"), kernel=fused)
+    call = (A100_DECODE, A100_PREFILL, 2, 1300, 800, [256, 64], [0, 1024], [0, 0], 32, 8)
+    rest_s = cost.tokens_s(2 + 256 + 64, 2 + 1) + device.step_overhead_s
+    expected_s = 32 * float(A100_MIXED.time_s(*call)[0]) + rest_s
+    assert cost.mixed_step_s(Batch([500, 800]), CHUNKS) == pytest.approx(expected_s, rel=1e-12)
+    # Without decodes it is the prefill kernel, without chunks the decode kernel.
+    separate = CalibratedCost(device, load_model("llama3_8b"))
+    assert cost.mixed_step_s(Batch(), CHUNKS) == separate.mixed_step_s(Batch(), CHUNKS)
+    assert cost.mixed_step_s(Batch([9]), []) == separate.decode_step_s(Batch([9]))
+
+
+def test_requests_of_a_step_add_host_time(device: DeviceSpec) -> None:
+    """Every request once, whether it decodes or prefills."""
+    costs = [
+        CalibratedCost(replace(device, step_overhead_request_s=each_s), load_model("llama3_8b"))
+        for each_s in (0.0, 1e-4)
+    ]
+    batch = Batch([500, 800, 20])
+    without_s, with_s = (cost.decode_step_s(batch) for cost in costs)
+    assert with_s - without_s == pytest.approx(3e-4, rel=1e-9)
+    without_s, with_s = (cost.mixed_step_s(batch, CHUNKS) for cost in costs)
+    assert with_s - without_s == pytest.approx(5e-4, rel=1e-9)
+    ledger = costs[1].open_ledger()
+    step_s = np.array([ledger.mixed_step_s(batch, CHUNKS)])
+    launch_s = ledger.totals(mixed_run(batch, CHUNKS), step_s).launch_s
+    assert launch_s == pytest.approx(device.step_overhead_s + 5e-4, rel=1e-12)
+
+
 def test_terms_add_up_to_durations_and_do_not_depend_on_grouping(device: DeviceSpec) -> None:
     cost = CalibratedCost(device, load_model("llama3_8b"))
     batch = Batch([100, 700, 3000])
-    whole, parts = cost.open_ledger(), cost.open_ledger()
-    whole.add_decode(batch, 50)
-    for start, size in ((0, 20), (20, 1), (21, 29)):
-        parts.add_decode(batch.after(start), size)
-    rows = [decode_run(batch.after(k), n) for k, n in ((0, 20), (20, 1), (21, 29))]
-    one, other = whole.totals(decode_run(batch, 50)), parts.totals(np.concatenate(rows))
-    assert seconds_of(one) == pytest.approx(cost.decode_run_s(batch, 50).sum(), rel=1e-12)
+    pieces = ((0, 20), (20, 1), (21, 29))
+    rows = [decode_run(batch.after(k), n) for k, n in pieces]
+    durations_s = [cost.decode_run_s(batch.after(k), n).sum() for k, n in pieces]
+    whole_s = cost.decode_run_s(batch, 50).sum(keepdims=True)
+    one = cost.open_ledger().totals(decode_run(batch, 50), whole_s)
+    other = cost.open_ledger().totals(np.concatenate(rows), np.array(durations_s))
+    assert seconds_of(one) == pytest.approx(whole_s[0], rel=1e-12)
     for item in fields(CostTotals):
         assert getattr(one, item.name) == pytest.approx(getattr(other, item.name), rel=1e-12)
 
 
-def test_terms_of_a_mixed_step_add_up_to_its_duration(device: DeviceSpec) -> None:
-    cost = CalibratedCost(device, load_model("llama3_8b"), 2)
-    ledger = cost.open_ledger()
-    batch, chunks = Batch([500, 800]), [PrefillChunk(256, 0, True), PrefillChunk(64, 1024, False)]
-    step_s = ledger.mixed_step_s(batch, chunks)
-    totals = ledger.totals(mixed_run(batch, chunks))
+@pytest.mark.parametrize("mixed_batch", ["separate", "fused_varlen"])
+def test_terms_of_a_mixed_step_add_up_to_its_duration(
+    device: DeviceSpec, mixed_batch: MixedBatch
+) -> None:
+    kernel = KernelChoice(mixed_batch=mixed_batch)
+    cost = CalibratedCost(device, load_model("llama3_8b"), 2, kernel=kernel)
+    ledger, batch = cost.open_ledger(), Batch([500, 800])
+    step_s = ledger.mixed_step_s(batch, CHUNKS)
+    totals = ledger.totals(mixed_run(batch, CHUNKS), np.array([step_s]))
     assert seconds_of(totals) == pytest.approx(step_s, rel=1e-12)
     assert totals.attention_prefill_s > 0 < totals.collective_s
 
@@ -131,9 +180,10 @@ def test_flops_and_bytes_are_those_of_the_roofline(device: DeviceSpec) -> None:
     counts = []
     for cost in (CalibratedCost(device, shape), RooflineCost(device, shape)):
         ledger = cost.open_ledger()
-        ledger.mixed_step_s(batch, chunks)
-        totals = ledger.totals(mixed_run(batch, chunks))
+        step_s = ledger.mixed_step_s(batch, chunks)
+        totals = ledger.totals(mixed_run(batch, chunks), np.array([step_s]))
         counts.append((totals.flops, totals.hbm_bytes))
+        assert (totals.l2_read_bytes, totals.l2_hit_bytes) == (0, 0)
     assert counts[0] == counts[1]
 
 
@@ -164,7 +214,7 @@ def test_in_the_engine_terms_explain_every_run_and_macro_steps_change_no_bit(
 
 def test_a_device_without_kernels_is_told_before_anything_runs() -> None:
     bare = replace(load_profile("a100_sxm_80gb"), kernels_at="")
-    with pytest.raises(ConfigError, match="has no calibrated decode_attention kernel"):
+    with pytest.raises(ConfigError, match="has no calibrated prefill_attention kernel"):
         CalibratedCost(bare, load_model("llama3_8b"))
 
 

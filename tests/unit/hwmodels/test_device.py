@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hwmodels.device import CONSTANT_UNITS, available_profiles, load_profile
+from hwmodels.device import (
+    CONSTANT_UNITS,
+    OPTIONAL_CONSTANTS,
+    available_profiles,
+    load_profile,
+)
 from sim.errors import ConfigError
 from sim.units import MIB
 
@@ -36,6 +41,10 @@ def written(folder: Path, record: object) -> Path:
         ("a100_sxm_80gb", 108, 312e12, 2.039e12, 40),
         ("h100_sxm", 132, 989.4e12, 3.35e12, 50),
         ("h200_sxm", 132, 989.4e12, 4.8e12, 60),
+        ("a100_sxm_40gb", 108, 312e12, 1.555e12, 40),
+        ("h20", 78, 148e12, 4.0e12, 60),
+        ("l40s", 142, 362e12, 0.864e12, 96),
+        ("rtx6000_ada", 142, 364.2e12, 0.960e12, 96),
     ],
 )
 def test_packaged_profile_states_the_vendors_peaks(
@@ -51,17 +60,45 @@ def test_packaged_profile_states_the_vendors_peaks(
 
 @pytest.mark.parametrize(
     ("name", "sold_bytes"),
-    [("a100_sxm_80gb", 80 * 1024**3), ("h100_sxm", 80 * 1024**3), ("h200_sxm", 141 * 1024**3)],
+    [
+        ("a100_sxm_40gb", 40 * 1024**3),
+        ("a100_sxm_80gb", 80 * 1024**3),
+        ("h100_sxm", 80 * 1024**3),
+        ("h20", 96 * 1024**3),
+        ("h200_sxm", 141 * 1024**3),
+        ("rtx6000_ada", 48 * 1024**3),
+    ],
 )
 def test_reported_memory_is_a_little_less_than_on_the_box(name: str, sold_bytes: int) -> None:
     ratio = load_profile(name).hbm_capacity_bytes / sold_bytes
     assert 0.98 < ratio < 1.0
 
 
+def test_ecc_takes_a_sixteenth_of_the_memory_of_an_l40s() -> None:
+    ratio = load_profile("l40s").hbm_capacity_bytes / (48 * 1024**3)
+    assert 0.98 * 15 / 16 < ratio < 15 / 16
+
+
+@pytest.mark.parametrize(
+    ("name", "link_bytes_per_s"), [("a100_sxm_40gb", 300e9), ("h20", 450e9), ("l40s", 32e9)]
+)
+def test_links_are_those_of_the_datasheet_in_one_direction(
+    name: str, link_bytes_per_s: float
+) -> None:
+    assert load_profile(name).nvlink_bytes_per_s == link_bytes_per_s
+
+
+@pytest.mark.parametrize("name", ["l40s", "rtx6000_ada"])
+def test_without_nvlink_peers_meet_over_pcie_and_the_profile_says_so(name: str) -> None:
+    device = load_profile(name)
+    assert device.nvlink_bytes_per_s == device.pcie_bytes_per_s == 32e9
+    assert "no NVLink" in device.sources["nvlink_bytes_per_s"]
+
+
 @pytest.mark.parametrize("name", available_profiles())
 def test_every_constant_has_a_source(name: str) -> None:
     device = load_profile(name)
-    assert set(device.sources) == set(CONSTANT_UNITS)
+    assert set(device.sources) == set(CONSTANT_UNITS) - set(OPTIONAL_CONSTANTS)
     assert all(len(text) > 10 for text in device.sources.values())
     assert device.title
     assert device.date.startswith("20")
@@ -87,7 +124,7 @@ def test_unknown_name_lists_the_valid_ones_and_the_closest() -> None:
         load_profile("a100_sxm_80g")
     message = str(caught.value)
     assert "did you mean a100_sxm_80gb?" in message
-    assert "h100_sxm, h200_sxm" in message
+    assert "h100_sxm, h20, h200_sxm" in message
     assert "\n" not in message
 
 
@@ -122,6 +159,7 @@ def test_efficiency_must_be_a_ratio(tmp_path: Path, value: object) -> None:
         ("hbm_capacity_bytes", 10**20, "1 to 1e+18 bytes"),
         ("hbm_efficiency_ratio", 1e-4, "0.001 to 1 ratio"),
         ("step_overhead_s", 1e-300, "1e-12 to 10 s"),
+        ("step_overhead_request_s", 19.0, "0 to 1 s/request"),
         ("collective_latency_s", 25.0, "1e-12 to 10 s"),
     ],
 )
@@ -136,6 +174,26 @@ def test_absurd_constant_is_refused_with_its_bounds(
 def test_device_built_in_code_is_checked_too() -> None:
     with pytest.raises(ConfigError, match="step_overhead_s must be a positive number, found 0"):
         replace(load_profile("h100_sxm"), step_overhead_s=0.0)
+
+
+def test_host_time_per_request_may_be_left_out_and_is_none_then(tmp_path: Path) -> None:
+    record = a100_with("step_overhead_request_s", value=19e-6)
+    assert load_profile(written(tmp_path, record)).step_overhead_request_s == 19e-6
+    constants = record["constants"]
+    assert isinstance(constants, dict)
+    del constants["step_overhead_request_s"]
+    device = load_profile(written(tmp_path, record))
+    assert device.step_overhead_request_s == 0
+    assert "step_overhead_request_s" not in device.sources
+    stated = a100_with("step_overhead_request_s", value=0)
+    assert load_profile(written(tmp_path, stated)).step_overhead_request_s == 0
+
+
+@pytest.mark.parametrize("value", [-1e-6, float("nan"), float("inf"), "0.1", True])
+def test_host_time_per_request_is_a_number_of_at_least_0(tmp_path: Path, value: object) -> None:
+    path = written(tmp_path, a100_with("step_overhead_request_s", value=value))
+    with pytest.raises(ConfigError, match="value must be a number of at least 0"):
+        load_profile(path)
 
 
 def test_wrong_unit_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from hwmodels.model_catalogue import available_models, load_model
 from hwmodels.model_shape import ModelShape
+from hwmodels.work import layer_matmuls, logits_matmul
 from sim.errors import ConfigError
 
 PUBLISHED_PARAMETERS = {
@@ -35,6 +36,35 @@ PUBLISHED_PARAMETERS = {
     "qwen3_8b": 8_190_735_360,
 }
 """Elements over all tensors of the published checkpoints (Hugging Face model pages)."""
+
+PUBLISHED_KV_KIB = {
+    "codellama_34b": 192,
+    "llama2_13b": 800,
+    "llama2_70b": 320,
+    "llama2_7b": 512,
+    "llama3_70b": 320,
+    "llama3_8b": 128,
+    "llama3_1_8b": 128,
+    "llama3_1_70b": 320,
+    "longchat_13b": 800,
+    "mixtral_8x7b": 128,
+    "opt_13b": 800,
+    "opt_2_7b": 320,
+    "opt_30b": 1344,
+    "opt_6_7b": 512,
+    "qwen2_5_0_5b": 12,
+    "qwen2_5_14b": 192,
+    "qwen2_5_1_5b": 28,
+    "qwen2_5_32b": 256,
+    "qwen2_5_72b": 320,
+    "qwen2_5_7b": 56,
+    "qwen3_14b": 160,
+    "qwen3_30b_a3b": 96,
+    "qwen3_32b": 256,
+    "qwen3_8b": 144,
+}
+"""KiB of keys and values of a token at 16 bit: layers * KV heads * head width / 256, each number
+from the config of the checkpoint."""
 
 TINY = ModelShape(
     name="tiny",
@@ -67,19 +97,25 @@ def test_active_parameters_match_the_model_card(name: str, billions: float) -> N
     assert load_model(name).num_active_parameters / 1e9 == pytest.approx(billions, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("name", "kv_bytes"),
-    [
-        ("llama2_7b", 512 * 1024),
-        ("llama3_8b", 128 * 1024),
-        ("llama2_70b", 320 * 1024),
-        ("opt_13b", 800 * 1024),
-        ("qwen2_5_7b", 56 * 1024),
-        ("qwen3_30b_a3b", 96 * 1024),
-    ],
-)
-def test_kv_bytes_per_token_are_two_vectors_per_layer_and_kv_head(name: str, kv_bytes: int) -> None:
-    assert load_model(name).kv_bytes_per_token == kv_bytes
+@pytest.mark.parametrize("name", PUBLISHED_PARAMETERS)
+def test_kv_bytes_per_token_are_two_vectors_per_layer_and_kv_head(name: str) -> None:
+    assert load_model(name).kv_bytes_per_token == PUBLISHED_KV_KIB[name] * 1024
+
+
+@pytest.mark.parametrize(("name", "num_parameters"), PUBLISHED_PARAMETERS.items())
+def test_flops_of_a_token_are_twice_the_published_parameters_that_it_meets(
+    name: str, num_parameters: int
+) -> None:
+    """All but looked-up tables and experts that the token does not visit; norms and biases, which
+    the published number holds, are under half a percent."""
+    shape = load_model(name)
+    layers = shape.num_layers * sum(work.flops for work in layer_matmuls(shape, 1))
+    flops = layers + logits_matmul(shape, 1).flops
+    tables = shape.num_position_embeddings * shape.hidden_size
+    tables += 0 if shape.has_tied_embeddings else shape.vocab_size * shape.hidden_size
+    expert = 3 * shape.hidden_size * shape.moe_intermediate_size
+    skipped = shape.num_layers * (shape.num_experts - shape.experts_per_token) * expert
+    assert flops / (2 * (num_parameters - tables - skipped)) == pytest.approx(1, abs=0.005)
 
 
 def test_parameters_of_a_tiny_model_by_hand() -> None:

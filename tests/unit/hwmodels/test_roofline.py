@@ -3,6 +3,7 @@
 import pickle
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from hwmodels.device import load_profile
@@ -60,13 +61,14 @@ NEW_TOKEN_BYTES = 2 * 2 * 4 * 2 + 32
 
 
 def decode_totals(cost: RooflineCost, batch: Batch, num_steps: int) -> CostTotals:
-    return cost.open_ledger().totals(decode_run(batch, num_steps))
+    durations_s = cost.decode_run_s(batch, num_steps).sum(keepdims=True)
+    return cost.open_ledger().totals(decode_run(batch, num_steps), durations_s)
 
 
 def mixed_totals(cost: RooflineCost, batch: Batch, chunks: list[PrefillChunk]) -> CostTotals:
     ledger = cost.open_ledger()
-    ledger.mixed_step_s(batch, chunks)
-    return ledger.totals(mixed_run(batch, chunks))
+    step_s = ledger.mixed_step_s(batch, chunks)
+    return ledger.totals(mixed_run(batch, chunks), np.array([step_s]))
 
 
 def test_decode_step_is_the_sum_of_its_bytes_when_memory_binds() -> None:
@@ -153,6 +155,20 @@ def test_context_of_one_gpu_of_two_costs_half() -> None:
         cost.decode_step_s(Batch(1, 1010)) - cost.decode_step_s(Batch(1, 10)) for cost in (one, two)
     ]
     assert growth_s[1] == pytest.approx(growth_s[0] / 2)
+
+
+def test_every_request_of_a_step_adds_host_time() -> None:
+    without, each = (
+        RooflineCost(replace(SLOW_MEMORY, step_overhead_request_s=seconds), TINY)
+        for seconds in (0.0, 0.5)
+    )
+    batch, chunks = Batch(3, 30), [PrefillChunk(3, 0, True), PrefillChunk(2, 0, False)]
+    more_s = each.decode_step_s(batch) - without.decode_step_s(batch)
+    assert more_s == pytest.approx(3 * 0.5)
+    more_s = each.mixed_step_s(batch, chunks) - without.mixed_step_s(batch, chunks)
+    assert more_s == pytest.approx(5 * 0.5)
+    assert mixed_totals(each, batch, chunks).launch_s == pytest.approx(0.25 + 5 * 0.5)
+    assert decode_totals(each, batch, 2).launch_s == pytest.approx(2 * (0.25 + 3 * 0.5))
 
 
 def test_price_does_not_depend_on_what_was_priced_before() -> None:

@@ -174,6 +174,40 @@ def test_the_longest_context_is_found_again_when_its_request_leaves() -> None:
     assert batch.max_context_tokens == 41
 
 
+@settings(max_examples=150, deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 60)), max_size=40))
+def test_the_longest_context_equals_a_recount_after_any_changes(
+    changes: list[tuple[int, int]],
+) -> None:
+    """Asked for now and then only, so that it is looked up after several changes too."""
+    batch = DecodeBatch(BLOCK)
+    inside: dict[int, Request] = {}
+    held: dict[int, int] = {}
+    away: list[Request] = []
+    for index, (kind, number) in enumerate(changes):
+        if kind == 0 and inside:
+            request = inside.pop(list(inside)[number % len(inside)])
+            batch.leave(request)
+            request.phase = WAITING
+            assert request.computed_tokens == held.pop(request.request_id)
+            away.append(request)
+        elif kind == 1:
+            batch.advance(number)
+            held = {key: tokens + number for key, tokens in held.items()}
+        elif kind == 2 and away:  # back again, with another length
+            request = away.pop(number % len(away))
+            request.admission_index = 1000 + index
+            request.computed_tokens = held[request.request_id] = number
+            inside[request.request_id] = request
+            batch.enter(request)
+        elif kind > 2:
+            inside[index] = request = decoding(index, number, 100_000)
+            held[index] = number
+            batch.enter(request)
+        if number % 2:
+            assert batch.max_context_tokens == max(held.values(), default=-1) + 1
+
+
 def test_an_empty_batch_has_no_context() -> None:
     batch = DecodeBatch(BLOCK)
     assert (batch.advance(3), batch.max_context_tokens, batch.blocks_for_steps(9)) == (False, 0, 0)

@@ -14,7 +14,11 @@ from hwmodels.measurements.moe import load_moe
 from hwmodels.measurements.rows import LeftOut, MeasuredRows, joined, median_of_repeats
 from hwmodels.measurements.shared_prefix import load_shared_prefix
 from hwmodels.measurements.small_ops import load_small_ops
-from hwmodels.measurements.unequal_lengths import load_unequal_lengths
+from hwmodels.measurements.unequal_lengths import (
+    load_decode_batches,
+    load_mixed_steps,
+    load_unequal_lengths,
+)
 from sim.errors import ConfigError
 
 
@@ -207,24 +211,59 @@ def test_small_operators_below_the_resolution_are_left_out(tmp_path: Path) -> No
     assert rows.left_out == (LeftOut(1, "below the profiler's resolution"),)
 
 
+UNEQUAL: dict[str, object] = {
+    "regime": "pure",
+    "n": 64,
+    "nb": 4,
+    "pc": 0,
+    "kp": 0,
+    "kvs": 512,
+    "kv_big": 2048,
+    "kv_mean": 608,
+    "t_mean_us": 60.0,
+    "t_max_us": 120.0,
+    "t_skew_us": 66.0,
+}
+
+
 def test_unequal_lengths_are_times_of_one_run(tmp_path: Path) -> None:
-    row: dict[str, object] = {
-        "regime": "pure",
-        "n": 64,
-        "nb": 4,
-        "kvs": 512,
-        "kv_big": 2048,
-        "kv_mean": 608,
-        "t_mean_us": 60.0,
-        "t_max_us": 120.0,
-        "t_skew_us": 66.0,
-    }
-    rows = load_unequal_lengths(csv(tmp_path, [row, row | {"regime": "mixed"}]))
+    rows = load_unequal_lengths(csv(tmp_path, [UNEQUAL, UNEQUAL | {"regime": "mixed"}]))
     assert rows.time_s.tolist() == pytest.approx([22e-6])
     assert rows.columns["equal_mean_s"].tolist() == pytest.approx([20e-6])
     assert rows.columns["equal_longest_s"].tolist() == pytest.approx([40e-6])
     assert "equal_mean_us" not in rows.columns
     assert rows.left_out == (LeftOut(1, "mixed prefill and decode"),)
+
+
+def test_every_row_of_unequal_lengths_holds_three_batches(tmp_path: Path) -> None:
+    again = UNEQUAL | {"nb": 8, "kv_mean": 704, "t_max_us": 126.0}
+    rows = load_decode_batches(csv(tmp_path, [UNEQUAL, again, UNEQUAL | {"regime": "mixed"}]))
+    found = dict(zip(zip(*rows.columns.values(), strict=True), rows.time_s.tolist(), strict=True))
+    assert list(rows.columns) == [
+        "batch_size",
+        "num_long",
+        "context_tokens",
+        "longest_tokens",
+        "sum_squares",
+    ]
+    assert found == {
+        (64, 4, 4 * 2048 + 60 * 512, 2048, 4 * 2048**2 + 60 * 512**2): pytest.approx(22e-6),
+        (64, 8, 8 * 2048 + 56 * 512, 2048, 8 * 2048**2 + 56 * 512**2): pytest.approx(22e-6),
+        (64, 0, 64 * 608, 608, 64 * 608**2): pytest.approx(20e-6),
+        (64, 0, 64 * 704, 704, 64 * 704**2): pytest.approx(20e-6),
+        (64, 0, 64 * 2048, 2048, 64 * 2048**2): pytest.approx(41e-6),  # median of 40 and 42
+    }
+    assert [entry.num_rows for entry in rows.left_out] == [1, 1]
+
+
+def test_mixed_steps_have_a_chunk_after_its_prefix(tmp_path: Path) -> None:
+    mixed = UNEQUAL | {"regime": "mixed", "pc": 256, "kp": 1024}
+    rows = load_mixed_steps(csv(tmp_path, [UNEQUAL, mixed]))
+    assert rows.num_rows == 3
+    assert set(rows.columns["chunk_tokens"].tolist()) == {256.0}
+    assert set(rows.columns["prefix_tokens"].tolist()) == {1024.0}
+    assert rows.left_out == (LeftOut(1, "decodes alone"),)
+    assert rows.sha256 == load_unequal_lengths(csv(tmp_path, [UNEQUAL, mixed])).sha256
 
 
 def test_prefix_trees_are_read_level_by_level(tmp_path: Path) -> None:

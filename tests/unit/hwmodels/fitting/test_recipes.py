@@ -13,9 +13,15 @@ from hwmodels.fitting.recipes.all_reduce import all_reduce_recipe, ring_bytes_pe
 from hwmodels.fitting.recipes.decode_attention import decode_attention_recipe
 from hwmodels.fitting.recipes.gemm import ONE_TILE, gemm_recipe
 from hwmodels.fitting.recipes.l2 import l2_recipe
+from hwmodels.fitting.recipes.mixed_attention import (
+    carried_to,
+    mixed_attention_recipe,
+    predict_mixed_s,
+)
 from hwmodels.fitting.recipes.moe import moe_recipe
 from hwmodels.fitting.recipes.prefill_attention import prefill_attention_recipe
 from hwmodels.fitting.recipes.small_ops import small_ops_recipe
+from hwmodels.fitting.recipes.unequal_lengths import RTX_DECODE, unequal_lengths_recipe
 from hwmodels.kernels.parameters import parameter_names
 from hwmodels.measurements.rows import MeasuredRows
 from sim.errors import ConfigError
@@ -43,6 +49,18 @@ def heads(num_heads: list[float], kv_heads: list[float], **axes: list[float]) ->
     columns = grid(num_heads=num_heads, num_kv_heads=kv_heads, **axes)
     possible = columns["num_kv_heads"] <= columns["num_heads"]
     return {name: column[possible] for name, column in columns.items()}
+
+
+def lengths(**axes: list[float]) -> dict[str, Any]:
+    """Batches of `batch_size` of which `num_long` are `ratio` times longer than `short`."""
+    columns = grid(**axes)
+    short, ratio = columns.pop("short"), columns.pop("ratio")
+    columns["num_long"] = np.where(ratio > 1, columns["num_long"], 0.0)
+    others = columns["batch_size"] - columns["num_long"]
+    columns["context_tokens"] = (columns["num_long"] * ratio + others) * short
+    columns["longest_tokens"] = ratio * short
+    columns["sum_squares"] = (columns["num_long"] * ratio**2 + others) * short**2
+    return columns
 
 
 CASES: dict[str, tuple[Recipe[Any], dict[str, float], dict[str, Any]]] = {
@@ -89,6 +107,44 @@ CASES: dict[str, tuple[Recipe[Any], dict[str, float], dict[str, Any]]] = {
             batch_size=[1, 2, 8, 32],
             chunk_tokens=[128, 256, 512, 1024, 4096, 8192],
             prefix_tokens=[0],
+        ),
+    ),
+    "unequal_lengths": (
+        unequal_lengths_recipe(),
+        {
+            "hbm_bytes_per_s": 1.4e12,
+            "launch_s": 1e-5,
+            "wave_s": 2e-6,
+            "combine_s": 5e-6,
+            "straggler_bytes_per_s": 2e10,
+        },
+        lengths(
+            batch_size=[2, 4, 8, 16, 32, 64, 128, 256],
+            num_long=[1, 2],
+            short=[128, 1024, 4096],
+            ratio=[1, 4, 8],
+        ),
+    ),
+    "mixed_attention": (
+        mixed_attention_recipe(),
+        {
+            "mixed.block_s": 4e-6,
+            "mixed.idle_block_s": 5e-7,
+            "mixed.longest_weight": 0.6,
+            "mixed.l2_reach_bytes": 1.5e8,
+            "mixed.resident_weight": 0.3,
+            "prefill.launch_s": 6e-6,
+            "prefill.flops_per_s": 2.8e14,
+            "prefill.tail_weight": 0.5,
+            "prefill.io_bytes_per_s": 9e11,
+        },
+        lengths(
+            batch_size=[2, 8, 32, 128],
+            num_long=[1, 2],
+            short=[256, 2048, 8192],
+            ratio=[1, 4],
+            chunk_tokens=[16, 128, 512, 2048],
+            prefix_tokens=[0, 512, 2048, 8192],
         ),
     ),
     "moe": (
@@ -234,6 +290,48 @@ def test_bounds_keep_rates_under_the_datasheet() -> None:
                     assert parameter.high <= device.peak_flops_per_s
                 elif last in ("hbm_bytes_per_s", "io_bytes_per_s"):
                     assert parameter.high <= device.hbm_bytes_per_s
+
+
+def test_mixed_steps_of_another_gpu_are_carried_without_rows_and_errors() -> None:
+    found = fit_kernel(mixed_attention_recipe(), synthetic("mixed_attention"))
+    model, record = carried_to(found, A100, packs_queries=True)
+    own = found.model.mixed
+    assert model.l2_reach_bytes == pytest.approx(own.l2_reach_bytes * 40 / 128, rel=1e-4)
+    assert model == replace(own, l2_reach_bytes=model.l2_reach_bytes, packs_queries=True)
+    assert record.is_extrapolated
+    assert (record.num_rows, record.heldout_mape) == (0, None)
+    assert list(record.standard_errors) == parameter_names(model)
+    assert record.source.startswith("Transferred from rtx_pro_6000: ")
+    assert f"Held-out error {found.provenance.heldout_mape}." in record.source
+    assert record.valid["chunk_tokens"] == (16.0, 2048.0)
+
+
+def test_mixed_rows_use_the_rates_of_decodes_alone() -> None:
+    _, truth, columns = CASES["mixed_attention"]
+    form = CASES["mixed_attention"][0].build(truth)
+    row = {name: column[-1:] for name, column in columns.items()}
+    expected_s = form.mixed.time_s(
+        RTX_DECODE,
+        form.prefill,
+        row["batch_size"],
+        row["context_tokens"],
+        row["longest_tokens"],
+        row["chunk_tokens"],
+        row["prefix_tokens"],
+        0,
+        32,
+        8,
+    )
+    assert predict_mixed_s(form, row) == pytest.approx(expected_s)
+
+
+def test_the_straggler_is_the_block_of_an_a100_and_restated_on_hopper() -> None:
+    values = {one.name: one.start for one in plan_of(A100, "decode_attention").recipe.parameters}
+    values["cta_mha_bytes_per_s"] = 2.1e10
+    built = plan_of(A100, "decode_attention").recipe.build(values)
+    assert built.straggler_bytes_per_s == 2.1e10
+    hopper = plan_of(H100, "decode_attention").recipe.build(values)
+    assert hopper.straggler_bytes_per_s == RTX_DECODE.straggler_bytes_per_s
 
 
 def test_a_ring_moves_less_of_a_message_with_two_gpus_than_with_eight() -> None:

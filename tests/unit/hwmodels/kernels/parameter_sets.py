@@ -7,6 +7,7 @@ from hwmodels.kernels.all_reduce import AllReduceGroup, AllReduceModel
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.gemm import GemmModel, Tile
 from hwmodels.kernels.l2_curve import L2Curve
+from hwmodels.kernels.mixed_attention import MixedAttentionModel
 from hwmodels.kernels.moe import MoeModel
 from hwmodels.kernels.parameters import parameter_names
 from hwmodels.kernels.prefill_attention import PrefillAttentionModel
@@ -90,6 +91,22 @@ H100_PREFILL = PrefillAttentionModel(
     tail_weight=0.653,
     io_bytes_per_s=1384.9e9,
 )
+A100_MIXED = MixedAttentionModel(
+    block_s=5.595e-6,
+    idle_block_s=0.326e-6,
+    longest_weight=0.683,
+    l2_reach_bytes=56.4e6,
+    packs_queries=False,
+    resident_weight=0.243,
+)
+H100_MIXED = MixedAttentionModel(
+    block_s=5.595e-6,
+    idle_block_s=0.326e-6,
+    longest_weight=0.683,
+    l2_reach_bytes=70.5e6,
+    packs_queries=True,
+    resident_weight=0.243,
+)
 A100_MOE = MoeModel(
     launch_s=35.4e-6,
     hbm_bytes_per_s=2061e9,
@@ -162,6 +179,7 @@ def a100_kernels(**changes: Any) -> KernelModels:
         "gemm": A100_GEMM,
         "decode_attention": A100_DECODE,
         "prefill_attention": A100_PREFILL,
+        "mixed_attention": A100_MIXED,
         "moe": A100_MOE,
         "all_reduce": A100_ALL_REDUCE,
         "nccl": SLOW_NCCL,

@@ -47,9 +47,8 @@ def test_terms_of_a_dense_model_by_hand(device: DeviceSpec) -> None:
     logits_s = A100_GEMM.time_s(4, 128256, 4096)
     assert step.gemm_s == pytest.approx(32 * products_s + logits_s, rel=1e-12)
     assert step.attention_s == 32 * A100_DECODE.lengths_time_s(LENGTHS, 32, 8)
-    moved_bytes = 4 * small_ops_bytes(shape, 1)
-    sampling_s = 40e-6 + 4 * 4 * 128256 / 1e12
-    expected_s = 32 * 11e-6 + moved_bytes / 1e12 + sampling_s
+    layers_s = np.hypot(32 * 11e-6, 4 * small_ops_bytes(shape, 1) / 1e12)
+    expected_s = layers_s + 40e-6 + 4 * 4 * 128256 / 1e12
     assert step.small_ops_s == pytest.approx(expected_s, rel=1e-12)
     assert step.collective_s == 0.0
     assert step.host_s == device.step_overhead_s == 1e-3
@@ -80,7 +79,7 @@ def test_two_gpus_split_heads_and_exchange_results(
     gather_s = all_gather_s(device, 4 * 64128 * 2, 2)
     assert step.collective_s == pytest.approx(65 * reduce_s + gather_s, rel=1e-12)
     sampling_s = 40e-6 + 4 * 4 * 128256 / 1e12
-    layers_s = 32 * 11e-6 + 4 * small_ops_bytes(shape.sharded(2), 1) / 1e12
+    layers_s = np.hypot(32 * 11e-6, 4 * small_ops_bytes(shape.sharded(2), 1) / 1e12)
     assert step.small_ops_s == pytest.approx(layers_s + sampling_s, rel=1e-12)
 
 

@@ -72,6 +72,12 @@ def test_values_count_as_measured_unless_said_otherwise() -> None:
     assert KernelModels.from_json(changed).provenance["gemm"].is_extrapolated
 
 
+def test_a_file_from_before_there_were_mixed_steps_leaves_them_out() -> None:
+    values: Any = a100_kernels(mixed_attention=None).to_json()
+    assert values["kernels"].pop("mixed_attention") is None
+    assert KernelModels.from_json(values).mixed_attention is None
+
+
 def test_a_kernel_that_is_not_known_is_null() -> None:
     models = a100_kernels(moe=None, nccl=None)
     values: Any = models.to_json()

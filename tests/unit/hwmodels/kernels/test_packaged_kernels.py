@@ -47,6 +47,31 @@ def decode_ratio(device: DeviceSpec) -> FloatArray:
     return np.array(ratios)
 
 
+def mixed_ratio(device: DeviceSpec) -> FloatArray:
+    rng = np.random.default_rng(RNG_SEED)
+    batch, chunk = rng.integers(0, 300, 4000), rng.integers(1, 9000, 4000)
+    prefix, longest = rng.integers(0, 30000, 4000), rng.integers(1, 20000, 4000)
+    longest = np.where(batch > 0, longest, 0)
+    total = (batch * longest * rng.uniform(0.5, 1.0, 4000)).astype(np.int64)
+    total = np.maximum(total, longest + batch - 1).clip(0)
+    flops = 4 * 128 * 32 * (total + chunk * prefix + chunk * (chunk + 1) / 2)
+    moved_bytes = 512.0 * 8 * (total + chunk + prefix)
+    found_s = device.kernel("mixed_attention").time_s(
+        device.kernel("decode_attention"),
+        device.kernel("prefill_attention"),
+        batch,
+        total,
+        longest,
+        chunk,
+        prefix,
+        np.arange(4000),
+        32,
+        8,
+    )
+    ratio: FloatArray = found_s / bound_s(device, flops, moved_bytes)
+    return ratio
+
+
 def experts_ratio(device: DeviceSpec) -> FloatArray:
     tokens = np.unique(np.geomspace(1, 16384, 200).astype(int))
     visited = 8 * (1 - (1 - 2 / 8) ** tokens)
@@ -56,7 +81,9 @@ def experts_ratio(device: DeviceSpec) -> FloatArray:
 
 
 @pytest.mark.parametrize("name", available_kernels())
-@pytest.mark.parametrize("ratio", [gemm_ratio, prefill_ratio, decode_ratio, experts_ratio])
+@pytest.mark.parametrize(
+    "ratio", [gemm_ratio, prefill_ratio, decode_ratio, mixed_ratio, experts_ratio]
+)
 def test_never_faster_than_the_datasheet(
     name: str, ratio: Callable[[DeviceSpec], FloatArray]
 ) -> None:
@@ -75,6 +102,20 @@ def test_rates_stay_below_the_peaks_of_the_device(name: str) -> None:
     assert models.decode_attention.hbm_bytes_per_s < device.hbm_bytes_per_s
     assert models.prefill_attention is not None
     assert models.prefill_attention.flops_per_s < device.peak_flops_per_s
+
+
+@pytest.mark.parametrize("name", ["a100_sxm_80gb", "h100_sxm", "h200_sxm"])
+def test_only_a_kernel_that_does_not_pack_slows_many_decodes_beside_a_chunk(name: str) -> None:
+    """One call against two: on A100 every head reads for itself, on Hopper a group does."""
+    device = load_profile(name)
+    decode, prefill = device.kernel("decode_attention"), device.kernel("prefill_attention")
+    mixed = device.kernel("mixed_attention")
+    assert mixed.packs_queries is (name != "a100_sxm_80gb")
+    moments = (64, 64 * 1500, 1500)
+    one_s = float(mixed.time_s(decode, prefill, *moments, 512, 0, 0, 32, 8)[0])
+    two_s = decode.time_s(*moments, 64 * 1500**2, 32, 8) + prefill.time_s(1, 512, 0, 32, 8)
+    low, high = (0.9, 1.2) if mixed.packs_queries else (2.0, 2.7)
+    assert low < one_s / two_s < high
 
 
 INTER_TOKEN_S = [

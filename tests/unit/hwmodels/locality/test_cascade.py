@@ -70,21 +70,27 @@ def test_the_common_prefix_is_whole_blocks_computed_everywhere() -> None:
 def test_the_prefix_pass_by_hand() -> None:
     # 100 queries are 2 tiles of 64: 4 * 128 * 64 * 5000 FLOPs per tile and head.
     tile_flops = 163.84e6
-    flops_s = tile_flops * 32 * 2 / 188.493e12
-    tail_s = 0.823 * 108 * tile_flops / 188.493e12
+    tile_s = 0.823 * 108 * tile_flops / 188.493e12
     io_s = 2 * 2 * 128 * (32 * 100 + 8 * 5000) / 843.5e9
+    assert tile_s > io_s
     found = prefix_pass_s(A100_PREFILL, 100, 5000, 32, 8)
-    assert found == pytest.approx(10.236e-6 + flops_s + tail_s + io_s, rel=1e-12)
+    assert found == pytest.approx(10.236e-6 + tile_s, rel=1e-12)
+    # 300 queries are 5 tiles: 160 blocks, two waves of 108.
+    found = prefix_pass_s(A100_PREFILL, 300, 5000, 32, 8)
+    assert found == pytest.approx(10.236e-6 + 2 * tile_s, rel=1e-12)
+    # Few heads of queries for many of KV: the bytes bind.
+    found = prefix_pass_s(A100_PREFILL, 1, 5000, 64, 64)
+    io_s = 2 * 2 * 128 * (64 * 1 + 64 * 5000) / 843.5e9
+    assert found == pytest.approx(10.236e-6 + io_s, rel=1e-12)
 
 
 def test_a_prefix_of_5k_for_100_requests_takes_far_longer_than_its_bytes() -> None:
     found = prefix_pass_s(ADA_PREFILL, 100, 5000, 32, 8)
-    assert 110e-6 <= found <= 210e-6
-    assert found > 5 * 4096 * 5000 / 960e9
+    assert found > 4 * 4096 * 5000 / 960e9
 
 
 def test_the_prefix_pass_never_gets_cheaper_with_queries_or_prefix() -> None:
     queries, prefixes = np.arange(1, 300)[:, None], np.arange(256, 4096, 16)
     found = prefix_pass_s(A100_PREFILL, queries, prefixes, 32, 8)
     assert found.shape == (299, 240)
-    assert (np.diff(found, axis=0) > 0).all() and (np.diff(found, axis=1) > 0).all()
+    assert (np.diff(found, axis=0) >= 0).all() and (np.diff(found, axis=1) > 0).all()

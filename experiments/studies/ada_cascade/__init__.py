@@ -1,0 +1,1 @@
+"""One shared prefix on an RTX 6000 Ada, with and without cascade attention."""

@@ -1,0 +1,1 @@
+"""Inter-token latencies of vLLM on A100 against whole simulated runs."""

@@ -1,0 +1,1 @@
+"""Feather: the Chunked Hash Tree, its learners and the policy."""

@@ -1,0 +1,101 @@
+"""Connects a router that matches prefixes with the KV caches of its cluster.
+
+Nothing of this exists, and nothing is paid, where the router does not declare
+`uses_prefix_match`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sim.engine_rules import BringsParts, EngineRules
+from sim.errors import InvalidDecisionError
+from sim.interfaces import ClusterView, EvictionPolicy, Router
+from sim.kv_cache import KvCache
+from sim.loads import DelayedView, Loads, PublishedView
+from sim.prefix_index import PrefixIndex
+from sim.prefix_index_cache import IndexedKvCache
+from sim.prefix_index_feed import CacheLookups, PrefixFeed
+from sim.prefix_index_log import ReportedFeed
+from sim.prefix_tree import BlockGeometry
+from sim.queued_hits import QueuedHits
+from sim.request import Request
+from sim.step_clock import StepClock
+
+if TYPE_CHECKING:
+    from sim.instance import Instance
+
+Route = Callable[[Request, ClusterView, float], int]
+
+
+class PrefixViews:
+    """The prefix caches of a cluster as its router sees them.
+
+    Args:
+        router: the router, which declares `uses_prefix_match`.
+        rules: engine rules of all instances.
+        loads: counters of the cluster.
+        stale_view: the router's view, None for the live counters.
+        clock: simulated time.
+        geometry: the prefix tree in blocks.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        rules: EngineRules,
+        loads: Loads,
+        stale_view: PublishedView | DelayedView | None,
+        clock: StepClock,
+        geometry: BlockGeometry,
+    ) -> None:
+        index = PrefixIndex(loads.num_instances, geometry)
+        self._feed: PrefixFeed | None = None
+        self._lookups: CacheLookups | None = None
+        if isinstance(rules, BringsParts):
+            assert stale_view is None, "refused by ClusterSpec.validate"
+            self._lookups = CacheLookups()
+            match = self._lookups.matched_tokens
+        elif stale_view is not None:
+            self._feed = stale_view.prefixes = ReportedFeed(index, clock)
+            match = self._feed.matched_tokens
+        else:
+            self._feed = PrefixFeed(index)
+            match = self._feed.matched_tokens
+        self._hits = QueuedHits(loads, router, match)
+        self.route: Route = self._hits.route
+        loads.match = self._hits.matched_tokens
+
+    def make_cache(
+        self,
+        instance_id: int,
+        num_gpu_blocks: int,
+        geometry: BlockGeometry,
+        prefix_caching: bool,
+        eviction: EvictionPolicy | None,
+    ) -> KvCache:
+        """KV cache of an instance, which says what can be hit in it."""
+        if self._feed is None:
+            return KvCache(num_gpu_blocks, geometry, prefix_caching, eviction)
+        return IndexedKvCache(
+            num_gpu_blocks, geometry, prefix_caching, eviction, self._feed, instance_id
+        )
+
+    def watch(self, instances: Sequence["Instance"]) -> None:
+        """Follow the instances of the cluster."""
+        for instance in instances:
+            self._hits.watch(instance)
+            if self._feed is not None:
+                self._feed.watch(instance)
+            if self._lookups is not None:
+                self._lookups.watch(instance)
+
+
+def refuse_to_match(router: Router) -> Callable[[Request], list[int]]:
+    """What a router gets that matches prefixes without saying so."""
+
+    def match(_request: Request) -> list[int]:
+        raise InvalidDecisionError(
+            type(router).__name__, "asked for matched_tokens without uses_prefix_match = True"
+        )
+
+    return match
