@@ -22,6 +22,9 @@ ENGINE_KERNELS = {"sim.sglang.Sglang": "flashinfer"}
 Source: SGLang's default attention backend on GPUs before Hopper, vLLM's FlashAttention."""
 
 
+_NUM_GPUS = "num_gpus must be"
+
+
 def kernel_choice(kernel: KernelConfig, engine: str) -> KernelChoice:
     """The kernel of a job, with what was not given filled in.
 
@@ -64,14 +67,19 @@ def cost_model(config: JobConfig, device: DeviceSpec, shape: ModelShape) -> Cost
     num_gpus = config.cluster.tensor_parallel
     if fidelity == "roofline":
         return RooflineCost(device, shape, num_gpus)
-    return CalibratedCost(
-        device,
-        shape,
-        num_gpus,
-        kernel=choice,
-        uses_l2=fidelity != "calibrated",
-        block_tokens=config.engine_options.block_tokens,
-    )
+    try:
+        return CalibratedCost(
+            device,
+            shape,
+            num_gpus,
+            kernel=choice,
+            uses_l2=fidelity != "calibrated",
+            block_tokens=config.engine_options.block_tokens,
+        )
+    except ConfigError as error:
+        # The size of an all-reduce is one that the user knows by another name.
+        text = str(error).replace(_NUM_GPUS, "cluster.tensor_parallel must be")
+        raise ConfigError(text) from error
 
 
 def _refuse_idle_options(fidelity: str, given: KernelConfig, choice: KernelChoice) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROUTERS = ("round_robin", "power_of_two", "least_requests", "vllm_dp")
 """The first one is the baseline."""
 
-RATES_PER_S = (12, 18, 24)
+RATES_PER_S = (8, 11, 14)
 
 STUDY = (
     f"routing={','.join(ROUTERS)}",

@@ -58,6 +58,7 @@ class Deployment:
         capacity: where the KV blocks come from; None if their number was given.
         num_fitting_blocks: KV blocks that the whole memory of the GPU would hold; None unless
             their number was given.
+        fidelity: how steps are priced, a name of `hardware.fidelity`.
         spec: the cluster.
     """
 
@@ -66,6 +67,7 @@ class Deployment:
     sizes: EngineSizes
     capacity: KvCapacity | None
     num_fitting_blocks: int | None
+    fidelity: str
     spec: ClusterSpec
 
 
@@ -152,6 +154,7 @@ def build_deployment(config: JobConfig) -> Deployment:
         sizes=sizes,
         capacity=capacity,
         num_fitting_blocks=num_fitting_blocks,
+        fidelity=hardware.fidelity,
         spec=spec,
     )
 
@@ -226,6 +229,7 @@ def _cluster_spec(
         max_model_len=options.max_model_len,
         view_delay_s=config.routing_options.view_delay_s,
         publish_period_s=config.routing_options.publish_period_s,
+        assume_dispatches=config.routing_options.assume_dispatches,
         front_end=front_end_of(config.frontend, hashes_prompts),
         scheduler=scheduler_of(config.scheduler),
         record_costs=config.output.steps,

@@ -131,6 +131,9 @@ def wall_line(run: JobRun) -> str:
     """Wall time of each phase and the speed of the simulation."""
     phases = ", ".join(f"{phase} {duration(value)}" for phase, value in run.wall_s.items())
     done = sum(len(one.requests) for one in run.replications)
+    if run.is_interrupted:
+        ended = ("num_finished", "num_rejected")
+        done = sum(int(one.metrics[name] or 0) for one in run.replications for name in ended)
     simulate_s = run.wall_s["simulate"]
     speed = f"; {digits(done / simulate_s)} simulated requests/s" if simulate_s > 0 else ""
     return f"wall time: {phases}{speed}"

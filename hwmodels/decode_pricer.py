@@ -14,7 +14,8 @@ from hwmodels.model_shape import ModelShape
 from hwmodels.tables.decode_factors import DecodeFactors
 from hwmodels.tables.kernels import TabledDecodeAttention
 
-_BLOCK_TOKENS = 128
+BLOCK_TOKENS = 128
+"""Context tokens that a thread block takes at a time."""
 
 
 class BatchPrice(NamedTuple):
@@ -100,7 +101,7 @@ class DecodePricer:
         """Constants for a batch whose longest context has `longest` tokens."""
         if batch_size > self.largest_split:
             return self._unsplit.get(batch_size) or self._price_unsplit(batch_size)
-        key = (batch_size, -(-longest // _BLOCK_TOKENS))
+        key = (batch_size, -(-longest // BLOCK_TOKENS))
         return self._prices.get(key) or self._price_split(*key)
 
     def attention_s(
@@ -122,43 +123,41 @@ class DecodePricer:
         """
         price = self.price(batch_size, longest)
         fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
-        if price.splits > 1:
-            hbm_tokens = context_tokens + saved_tokens * self.saved_share
-            stream_s = _split_stream_s(price, batch_size, context_tokens, hbm_tokens)
-            attention_s = fixed_s + (stream_s - late_s / context_tokens)
-        else:
-            offset_s, slope_s = self.line(price, context_tokens, saved_tokens)
-            varying_s = context_tokens * slope_s - late_s / context_tokens
-            attention_s = (fixed_s + offset_s) + varying_s
+        offset_s, slope_s = self.line(price, batch_size, context_tokens, saved_tokens)
+        varying_s = context_tokens * slope_s - late_s / context_tokens
+        attention_s = (fixed_s + offset_s) + varying_s
         if self._factors is None:
             return attention_s
         return attention_s * self._factors.factor(batch_size, context_tokens / batch_size)
 
     def line(
-        self, price: BatchPrice, context_tokens: int, saved_tokens: float
+        self, price: BatchPrice, batch_size: int, context_tokens: int, saved_tokens: float
     ) -> tuple[float, float]:
-        """Time to stream contexts that are not split: a constant, and per context token, seconds.
+        """Time to stream the contexts: a constant, and per context token, seconds.
 
-        Holds as long as the same bounds bind: a thread block's own rate or that of the memory.
+        Holds as long as the same bounds bind, a thread block's own rate or that of the memory, and
+        a part of a split context has the same length.
         """
+        if price.splits > 1:
+            return self._split_line(price, batch_size, context_tokens, saved_tokens)
         if not saved_tokens:
             return 0.0, price.slope_s
         saved = saved_tokens * self.saved_share
-        hbm_tokens, alone_s = context_tokens + saved, context_tokens * price.alone_token_s
-        full, wave_s, rest_s = price.full_waves, price.wave_token_s, price.rest_token_s
-        offset_s = slope_s = 0.0
-        if alone_s > hbm_tokens * wave_s:
-            slope_s = full * price.alone_token_s
-        else:
-            slope_s = full * wave_s
-            offset_s = saved * slope_s
-        if price.has_rest:
-            if alone_s > hbm_tokens * rest_s:
-                slope_s += price.alone_token_s
-            else:
-                slope_s += rest_s
-                offset_s += saved * rest_s
-        return offset_s, slope_s
+        alone_s = context_tokens * price.alone_token_s
+        return _stream_line(price, saved, context_tokens, alone_s, 0.0, price.alone_token_s)
+
+    def _split_line(
+        self, price: BatchPrice, batch_size: int, context_tokens: int, saved_tokens: float
+    ) -> tuple[float, float]:
+        """The same where contexts are split: a part is whole blocks, or the mean context."""
+        mean = context_tokens / batch_size
+        parts = ceil(ceil(mean / BLOCK_TOKENS) / price.splits) * BLOCK_TOKENS
+        saved = saved_tokens * self.saved_share
+        if parts < mean:
+            alone_s = parts * price.cta_token_s
+            return _stream_line(price, saved, context_tokens, alone_s, alone_s, 0.0)
+        token_s = price.cta_token_s / batch_size
+        return _stream_line(price, saved, context_tokens, context_tokens * token_s, 0.0, token_s)
 
     def _price_unsplit(self, batch_size: int) -> BatchPrice:
         found = self._unsplit[batch_size] = self._constants(batch_size, 1)
@@ -167,7 +166,7 @@ class DecodePricer:
     def _price_split(self, batch_size: int, blocks: int) -> BatchPrice:
         shard = self._shard
         splits = self._model.splits(
-            batch_size, blocks * _BLOCK_TOKENS, shard.num_attention_heads, shard.num_kv_heads
+            batch_size, blocks * BLOCK_TOKENS, shard.num_attention_heads, shard.num_kv_heads
         )
         found = self._prices[batch_size, blocks] = self._constants(batch_size, int(splits))
         return found
@@ -221,16 +220,34 @@ def straggler(
     return price.fixed_s + excess * token_s, spread * token_s
 
 
-def _split_stream_s(
-    price: BatchPrice, batch_size: int, context_tokens: int, hbm_tokens: float
-) -> float:
-    """Time to stream contexts that are split; a part is whole blocks, or the mean context."""
-    mean = context_tokens / batch_size
-    parts = ceil(ceil(mean / _BLOCK_TOKENS) / price.splits) * _BLOCK_TOKENS
-    alone_s = (parts if parts < mean else mean) * price.cta_token_s
-    wave_s = hbm_tokens * price.wave_token_s
-    stream_s = price.full_waves * (alone_s if alone_s > wave_s else wave_s)
+def _stream_line(
+    price: BatchPrice,
+    saved: float,
+    context_tokens: int,
+    alone_s: float,
+    alone_offset_s: float,
+    alone_slope_s: float,
+) -> tuple[float, float]:
+    """Full waves, then the last one, each bound by a thread block alone or by the memory.
+
+    Args:
+        price: of the batch.
+        saved: context tokens that the memory is spared, not positive.
+        context_tokens: sum of the contexts.
+        alone_s: time of a thread block alone.
+        alone_offset_s, alone_slope_s: the same as a constant and per context token.
+    """
+    hbm_tokens = context_tokens + saved
+    offset_s, slope_s = price.full_waves * alone_offset_s, price.full_waves * alone_slope_s
+    wave_s, rest_s = price.wave_token_s, price.rest_token_s
+    if alone_s <= hbm_tokens * wave_s:
+        slope_s = price.full_waves * wave_s
+        offset_s = saved * slope_s
     if price.has_rest:
-        rest_s = hbm_tokens * price.rest_token_s
-        stream_s += alone_s if alone_s > rest_s else rest_s
-    return stream_s
+        if alone_s > hbm_tokens * rest_s:
+            slope_s += alone_slope_s
+            offset_s += alone_offset_s
+        else:
+            slope_s += rest_s
+            offset_s += saved * rest_s
+    return offset_s, slope_s

@@ -68,6 +68,8 @@ class DeviceSpec(KernelTimes):
         sources: where each number comes from, by attribute name.
         kernels_at: name or path of the calibrated kernels; empty if there are none.
         table_at: path of a table of measured points that corrects them; empty if there is none.
+        fitted_fidelity: how steps were priced when an overlay's constants were fitted to a server;
+            empty: not fitted.
     """
 
     name: str
@@ -90,6 +92,7 @@ class DeviceSpec(KernelTimes):
     sources: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     kernels_at: str = field(default="", compare=False, repr=False)
     table_at: str = field(default="", compare=False, repr=False)
+    fitted_fidelity: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for key, unit in CONSTANT_UNITS.items():

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 DECODE_KERNELS = ("flash", "unsplit", "padded")
 
+_NEEDS_NO_L2 = "hardware.fidelity=calibrated with kernel.name=flash"
+_WITHOUT = {
+    "mixed_attention": "kernel.mixed_batch=separate",
+    "shared_prefix": _NEEDS_NO_L2,
+    "l2": _NEEDS_NO_L2,
+    "all_reduce": "cluster.tensor_parallel=1",
+}
+"""Options of a run that do without a kernel."""
+
 
 @lru_cache(maxsize=64)
 def _loaded(name_or_path: str, modified_ns: int = 0) -> "KernelModels":
@@ -49,6 +58,18 @@ def _devices_with(kernel: str) -> str:
 
     names = [name for name in available_kernels() if getattr(_loaded(name), kernel) is not None]
     return ", ".join(names) or "none"
+
+
+def _remedy(kernel: str, kernels_at: str) -> str:
+    """What to do about a kernel that a device lacks; `kernels_at` as in `KernelTimes`."""
+    if not kernels_at:
+        return "a profile FOLDER/MINE.json of your own needs FOLDER/kernels/MINE.json"
+    option = _WITHOUT.get(kernel, "hardware.fidelity=roofline")
+    where = f"{kernels_at} lacks it: " if Path(kernels_at).is_file() else ""
+    return (
+        f"{where}{option} does without it, and flocksim-calibrate transfer makes all kernels from "
+        "those of a measured device"
+    )
 
 
 class KernelTimes:
@@ -95,13 +116,13 @@ class KernelTimes:
         Raises:
             ConfigError: the device has none; names those that have.
         """
-        if not self.kernels_at or getattr(self.kernels, name) is None:
+        model = getattr(self.kernels, name) if self.kernels_at else None
+        if model is None:
             raise ConfigError(
                 f"device {self.name} has no calibrated {name} kernel; "
-                f"profiles that have it: {_devices_with(name)}; "
-                "a profile FOLDER/MINE.json of your own needs FOLDER/kernels/MINE.json"
+                f"profiles that have it: {_devices_with(name)}; {_remedy(name, self.kernels_at)}"
             )
-        return getattr(self.kernels, name)
+        return model
 
     def gemm_time_s(self, m: "Numbers", n: "Numbers", k: "Numbers") -> "FloatArray":
         """Seconds of `C[m, n] = A[m, k] B[k, n]` in bf16."""

@@ -21,6 +21,7 @@ BASE_KEY = "overlay_of"
 _REQUIRED = (BASE_KEY, "name", "date", "constants")
 _ERRORS = ("error_before", "error_after")
 _COUNTS = ("num_requests_fit", "num_requests_heldout")
+_FIDELITY = "fidelity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ class Overlay:
         error_after: the same with the overlay.
         num_requests_fit: requests that the constants were fitted to; None if not fitted.
         num_requests_heldout: requests behind the errors; None if not fitted.
+        fidelity: how the steps were priced when the constants were fitted, which take up what that
+            way lacks; None if not fitted.
     """
 
     base: str
@@ -48,10 +51,11 @@ class Overlay:
     error_after: Mapping[str, float] | None = None
     num_requests_fit: int | None = None
     num_requests_heldout: int | None = None
+    fidelity: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The profile as it is written; what is None is left out."""
-        fitted = {name: getattr(self, name) for name in (*_ERRORS, *_COUNTS)}
+        fitted = {name: getattr(self, name) for name in (_FIDELITY, *_ERRORS, *_COUNTS)}
         return {
             BASE_KEY: self.base,
             "name": self.name,
@@ -74,7 +78,7 @@ def overlay_of(source: Path | Traversable, record: Mapping[str, object]) -> Over
     Raises:
         ConfigError: a key or value is not allowed, or a constant lacks unit or source.
     """
-    check_keys(f"{source}", record, _REQUIRED, (*_ERRORS, *_COUNTS))
+    check_keys(f"{source}", record, _REQUIRED, (_FIDELITY, *_ERRORS, *_COUNTS))
     constants = as_object(f"{source}: constants", record["constants"])
     if not constants:
         allowed = ", ".join(CONSTANT_UNITS)
@@ -82,6 +86,8 @@ def overlay_of(source: Path | Traversable, record: Mapping[str, object]) -> Over
     check_keys(f"{source}: constants", constants, (), CONSTANT_UNITS)
     values, sources = read_constants(source, constants)
     texts = {key: as_text(f"{source}: {key}", record[key]) for key in (BASE_KEY, "name", "date")}
+    if _FIDELITY in record:
+        texts[_FIDELITY] = as_text(f"{source}: {_FIDELITY}", record[_FIDELITY])
     return Overlay(
         base=texts[BASE_KEY],
         name=texts["name"],
@@ -94,6 +100,7 @@ def overlay_of(source: Path | Traversable, record: Mapping[str, object]) -> Over
         num_requests_heldout=_count(
             f"{source}: num_requests_heldout", record.get("num_requests_heldout")
         ),
+        fidelity=texts.get(_FIDELITY),
     )
 
 
@@ -123,6 +130,7 @@ def overlaid(source: Path, record: Mapping[str, object]) -> DeviceSpec:
         title=f"{base.title}, overlay {overlay.name}",
         date=overlay.date,
         sources={**base.sources, **overlay.sources},
+        fitted_fidelity=overlay.fidelity or "",
     )
 
 

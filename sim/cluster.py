@@ -13,7 +13,14 @@ from sim.front_end import FrontEnd
 from sim.front_end_hashing import PromptHasher
 from sim.front_end_output import CheckedCountedInstance, CountedInstance
 from sim.instance import Instance
-from sim.interfaces import AdmissionPolicy, BatchPolicy, CostModel, EvictionPolicy, Router
+from sim.interfaces import (
+    AdmissionPolicy,
+    BatchPolicy,
+    ClusterView,
+    CostModel,
+    EvictionPolicy,
+    Router,
+)
 from sim.kv_cache import KvCache
 from sim.loads import DelayedView, Loads, PublishedView
 from sim.looped_instance import CheckedLoopedInstance, LoopedInstance
@@ -50,6 +57,7 @@ class ClusterSpec:
         max_model_len: longest prompt plus output, tokens; None does not enforce one.
         view_delay_s: age of the router's view, seconds.
         publish_period_s: period at which the router's view is published, 0 for live, seconds.
+        assume_dispatches: whether the router adds what it has sent itself to a view that is old.
         front_end: what stands between users and engines, None for nothing.
         scheduler: what the CPU time of the batch policy costs, None for nothing.
         record_costs: hand back the cost terms of every run of steps.
@@ -70,6 +78,7 @@ class ClusterSpec:
     max_model_len: int | None = None
     view_delay_s: float = 0.0
     publish_period_s: float = 0.0
+    assume_dispatches: bool = False
     front_end: FrontEnd | None = None
     scheduler: SchedulerCost | None = None
     record_costs: bool = False
@@ -104,6 +113,11 @@ class ClusterSpec:
             raise ConfigError(
                 "routing.view_delay_s and routing.publish_period_s cannot both be set: "
                 "a view is either delayed or published"
+            )
+        if self.assume_dispatches and not (self.view_delay_s or self.publish_period_s):
+            raise ConfigError(
+                "routing.assume_dispatches=true has no effect on a live view: leave it out, or set "
+                "routing.view_delay_s or routing.publish_period_s"
             )
         self._refuse_unreported_prefixes()
         if self.front_end is not None:
@@ -176,6 +190,8 @@ class Cluster:
         if self._prefixes is not None:
             self._prefixes.watch(self.instances)
             self._route = self._prefixes.route
+        if spec.assume_dispatches and self.stale_view is not None:
+            self._route = self._assuming(self._route, self.stale_view)
         self._receiver = self._on_arrival
         # The last token's KV is never written.
         self._max_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens + 1
@@ -217,6 +233,18 @@ class Cluster:
         if scheduled is not None:
             scheduled.watch(instance)
         return instance
+
+    def _assuming(self, route: Route, stale_view: PublishedView | DelayedView) -> Route:
+        """The router's decision, added to its view at once."""
+
+        def route_and_assume(request: Request, view: ClusterView, now_s: float) -> int:
+            choice = route(request, view, now_s)
+            if choice in range(self.spec.num_instances):  # else it is refused
+                found = 0 if self._prefixes is None else self._prefixes.expected_hit(request)
+                stale_view.assume(choice, request.prompt_tokens, found, now_s)
+            return choice
+
+        return route_and_assume
 
     def _prefix_views(self, geometry: BlockGeometry) -> PrefixViews | None:
         spec = self.spec

@@ -106,6 +106,20 @@ class _Snapshot:
         """Leading tokens of a request in the caches as of the snapshot."""
         return self._loads.match(request)
 
+    def assume(self, instance_id: int, prompt_tokens: int, hit_tokens: int, now_s: float) -> None:
+        """Count a request that the router has just sent, until a newer state tells of it.
+
+        Args:
+            instance_id: where it was sent.
+            prompt_tokens: its prompt.
+            hit_tokens: what of it was found cached there.
+            now_s: when, seconds.
+        """
+        self.num_waiting[instance_id] += 1
+        self.num_requests[instance_id] += 1
+        self.queued_prefill_tokens[instance_id] += prompt_tokens
+        self.queued_hit_tokens[instance_id] += hit_tokens
+
 
 class PublishedView(_Snapshot):
     """Counters as of the last multiple of a period (a coordinator that publishes them).
@@ -169,6 +183,7 @@ class DelayedView(_Snapshot):
         self._delay_s = delay_s
         self._reported = [(0, 0, 0, 0)] * loads.num_instances
         self._reports: deque[tuple[float, int, tuple[int, int, int, int], int, float]] = deque()
+        self._assumed: dict[int, deque[tuple[float, int, int]]] = {}
 
     def before_change(self, now_s: float) -> None:
         """Send what has happened to the caches; of the counters nothing."""
@@ -199,7 +214,7 @@ class DelayedView(_Snapshot):
             self.prefixes.advance(now_s)
             self.prefixes.apply_until(limit_s)
         while self._reports and self._reports[0][0] <= limit_s:
-            _, i, counters, kv_tokens, kv_usage = self._reports.popleft()
+            sent_s, i, counters, kv_tokens, kv_usage = self._reports.popleft()
             running, waiting, self.queued_prefill_tokens[i], self.queued_hit_tokens[i] = counters
             self.num_running[i] = running
             self.num_waiting[i] = waiting
@@ -207,3 +222,19 @@ class DelayedView(_Snapshot):
             self._kv_tokens[i] = kv_tokens
             self._kv_usage[i] = kv_usage
             self.version += 1
+            if self._assumed:
+                self._assume_again(i, sent_s)
+
+    def assume(self, instance_id: int, prompt_tokens: int, hit_tokens: int, now_s: float) -> None:
+        """Count a request that the router has just sent, until a report of that time arrives."""
+        super().assume(instance_id, prompt_tokens, hit_tokens, now_s)
+        sent = self._assumed.setdefault(instance_id, deque())
+        sent.append((now_s, prompt_tokens, hit_tokens))
+
+    def _assume_again(self, instance_id: int, reported_s: float) -> None:
+        """Add what was sent after the time of a report, which has replaced the counters."""
+        sent = self._assumed.get(instance_id)
+        while sent and sent[0][0] <= reported_s:
+            sent.popleft()
+        for _, prompt_tokens, hit_tokens in sent or ():
+            super().assume(instance_id, prompt_tokens, hit_tokens, reported_s)

@@ -50,10 +50,13 @@ class IndexedKvCache(KvCache):
                 self._note(owner, leading, end if is_only else self._covered_from(owner, end))
 
     def _drop_hashes(self, extent: Extent, num_hashed: int) -> None:
-        KvCache._drop_hashes(self, extent, num_hashed)
-        owner, end = extent.owner, extent.first + num_hashed
+        # This is `KvCache._drop_hashes`, spelled out because it runs for every evicted extent.
+        extent.num_hashed = num_hashed
+        if not num_hashed:
+            self._forget(extent)
+        owner = extent.owner
         if owner >= 0:
-            leading = self._leading.get(owner, 0)
+            leading, end = self._leading.get(owner, 0), extent.first + num_hashed
             if end < leading:
                 copies = self._copies.get(owner)
                 is_only = copies is None or (len(copies) == 1 and copies[0] is extent)

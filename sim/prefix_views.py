@@ -63,6 +63,7 @@ class PrefixViews:
             match = self._feed.matched_tokens
         self._hits = QueuedHits(loads, router, match)
         self.route: Route = self._hits.route
+        self.expected_hit = self._hits.expected_hit
         loads.match = self._hits.matched_tokens
 
     def make_cache(

@@ -50,6 +50,10 @@ class QueuedHits:
                 self._loads.queued_hit_tokens[choice] += tokens
         return choice
 
+    def expected_hit(self, request: Request) -> int:
+        """Tokens of a request, sent and not yet admitted, that its router found in the cache."""
+        return self._expected.get(request.request_id, 0)
+
     def watch(self, instance: "Instance") -> None:
         """Follow the admissions of an instance."""
         loads, expected, hooks = self._loads, self._expected, instance._hooks

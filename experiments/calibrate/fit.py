@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from experiments.calibrate.named_kernels import refuse_device_profile
 from experiments.cli import EXIT_OK
 from experiments.quantities import count
 from experiments.results.atomic import make_writable, write_text
@@ -13,6 +14,7 @@ from experiments.results.json_text import json_text
 from hwmodels.fitting.device_fit import fit_device
 from hwmodels.fitting.recipe import FittedKernel
 from hwmodels.fitting.rows_file import is_rows_file
+from hwmodels.kernels.provenance import POOR_HELDOUT_MAPE
 
 
 def fit(given: argparse.Namespace) -> int:
@@ -26,6 +28,7 @@ def fit(given: argparse.Namespace) -> int:
 
         return fit_to_rows(given)
     out = Path(given.out or f"{given.device}.json")
+    refuse_device_profile(out)
     make_writable(out.parent, [out.name])
     date = given.date or datetime.date.today().isoformat()
     models = fit_device(given.device, Path(given.data), date, tell)
@@ -46,6 +49,13 @@ def tell(kernel: str, found: FittedKernel[Any] | None) -> None:
     if found.result.at_bound:
         line += f"; at the upper bound: {', '.join(found.result.at_bound)}"
     print(line, file=sys.stderr)
+    if found.provenance.is_poorly_fitted:
+        print(
+            f"warning: {kernel}: the fit is poor, error on held-out shapes "
+            f"{100 * found.held_out.mape:.0f} % (above {100 * POOR_HELDOUT_MAPE:.0f} %): check the "
+            "unit and the rows",
+            file=sys.stderr,
+        )
     for name, errors in found.held_out_parts.items():
         print(f"  {name}: {100 * errors.mape:.2f} %", file=sys.stderr)
     for entry in found.rows.left_out:

@@ -1,26 +1,25 @@
 """`flocksim-calibrate fit` on a file of microbenchmark rows: a device profile and its kernels."""
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from experiments.calibrate.fit import tell
+from experiments.calibrate.rows_target import target_of
 from experiments.cli import EXIT_OK
 from experiments.results.atomic import make_writable, write_text
 from experiments.results.json_text import json_text
-from hwmodels.device import DeviceSpec, available_profiles, load_profile
 from hwmodels.fitting.recipe import FittedKernel
-from hwmodels.fitting.rows_device import check_same_gpu, device_of_rows, device_record
-from hwmodels.fitting.rows_file import RowsFile, read_rows_file
+from hwmodels.fitting.rows_device import device_record
+from hwmodels.fitting.rows_file import read_rows_file
 from hwmodels.fitting.rows_fit import RowsFit, fit_rows
 from hwmodels.fitting.rows_priors import priors_of
+from hwmodels.fitting.transfer import donor_of
 from hwmodels.kernels.models import KERNEL_CLASSES, KernelModels
-from hwmodels.strict_json import looks_like_path, shown
+from hwmodels.kernels.provenance import Provenance
+from hwmodels.strict_json import shown
 from sim.errors import ConfigError
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def fit_to_rows(given: argparse.Namespace) -> int:
@@ -33,8 +32,8 @@ def fit_to_rows(given: argparse.Namespace) -> int:
     if given.out is not None and not given.out.endswith(".json"):
         raise ConfigError(f"--out must end in .json, found {shown(given.out)}")
     file = read_rows_file(Path(given.data))
-    device = _device(given.device, file)
-    out = Path(given.out or f"{device.name}.json")
+    target = target_of(given, file)
+    device, out = target.device, target.out
     kernels = out.parent / "kernels" / out.name
     make_writable(out.parent, [out.name])
     make_writable(kernels.parent, [kernels.name])
@@ -42,30 +41,12 @@ def fit_to_rows(given: argparse.Namespace) -> int:
     fit = fit_rows(device, file, priors_of(device, date))
     models = fit.profile(date)
     _report(fit, models)
-    # A profile of the user's own may say more than its constants, and stays as it is.
-    if not (looks_like_path(given.device) and out.exists() and out.samefile(given.device)):
+    if not target.is_kept:
         write_text(out, json_text(device_record(device)))
         print(out)
     write_text(kernels, json_text(models.to_json()))
     print(kernels)
     return EXIT_OK
-
-
-def _device(name: str, file: RowsFile) -> DeviceSpec:
-    """A profile by name or path; under a name that no profile has, one made from the rows.
-
-    Raises:
-        ConfigError: the profile is of another GPU, or the name is none.
-    """
-    if looks_like_path(name) or name in available_profiles():
-        device = load_profile(name)
-        check_same_gpu(device, file)
-        return device
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"--device must be a name or a .json path, found {shown(name)}")
-    device = device_of_rows(name, file)
-    print(f"{name}: no such profile, made from the rows of {device.title}", file=sys.stderr)
-    return device
 
 
 _HELD = ("stream", "packed")
@@ -93,4 +74,13 @@ def _report(fit: RowsFit, models: KernelModels) -> None:
         print(f"{name}: {number} cases could not be measured", file=sys.stderr)
     for name, record in models.provenance.items():
         if record.is_extrapolated:
-            print(f"{name}: no rows, from {fit.priors.origin} (extrapolated)", file=sys.stderr)
+            print(f"{name}: no rows, {_origin(record, fit)} (extrapolated)", file=sys.stderr)
+
+
+def _origin(record: Provenance, fit: RowsFit) -> str:
+    """Where a kernel without rows comes from."""
+    donor, origin = donor_of(record), fit.priors.origin
+    if origin != fit.device.name:
+        return f"from {donor or origin}"
+    told = f"as in profile {origin}"
+    return told if donor is None else f"{told}, transferred from {donor}"

@@ -5,6 +5,7 @@ import datetime
 import sys
 from pathlib import Path
 
+from experiments.calibrate.named_kernels import refuse_device_profile
 from experiments.cli import EXIT_OK
 from experiments.quantities import count
 from experiments.results.atomic import make_writable, write_text
@@ -24,6 +25,7 @@ def table(given: argparse.Namespace) -> int:
     """
     device = load_profile(given.device)
     out = Path(given.out or f"{device.name}.table.json")
+    refuse_device_profile(out)
     make_writable(out.parent, [out.name])
     date = given.date or datetime.date.today().isoformat()
     data = Path(given.data)

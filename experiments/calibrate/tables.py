@@ -71,6 +71,16 @@ def left_out_lines(found: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def unfitted_lines(found: Sequence[Comparison]) -> list[str]:
+    """Where more rows were compared than the fit used, a line per kernel."""
+    return [
+        f"{one.kernel}: {count(one.errors.num_rows)} rows compared, of which the fit used "
+        f"{count(one.num_rows_fit)}: the others were too far off it"
+        for one in found
+        if one.num_rows_fit is not None
+    ]
+
+
 def csv_text(found: Sequence[Comparison]) -> str:
     """The table as CSV, errors as ratios; columns are `HEADER`."""
     text = io.StringIO()

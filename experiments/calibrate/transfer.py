@@ -5,6 +5,7 @@ import datetime
 import sys
 from pathlib import Path
 
+from experiments.calibrate.named_kernels import refuse_device_profile
 from experiments.cli import EXIT_OK
 from experiments.results.atomic import make_writable, write_text
 from experiments.results.json_text import json_text
@@ -25,6 +26,7 @@ def transfer(given: argparse.Namespace) -> int:
     date = given.date or datetime.date.today().isoformat()
     models = transfer_kernels(source.kernels, source, target, date)
     out = _out(given, target.name)
+    refuse_device_profile(out)
     make_writable(out.parent, [out.name])
     write_text(out, json_text(models.to_json()))
     for name, record in models.provenance.items():

@@ -5,7 +5,13 @@ import sys
 from pathlib import Path
 
 from experiments.calibrate.named_kernels import kernels_named
-from experiments.calibrate.tables import comparison_table, csv_text, left_out_lines, worst_lines
+from experiments.calibrate.tables import (
+    comparison_table,
+    csv_text,
+    left_out_lines,
+    unfitted_lines,
+    worst_lines,
+)
 from experiments.cli import EXIT_OK
 from experiments.results.atomic import make_writable, remove_files, write_text
 from experiments.results.json_text import json_text
@@ -43,7 +49,8 @@ def validate(given: argparse.Namespace) -> int:
         sys.stdout.write(json_text(report))
     else:
         make_console().print(comparison_table(models, found))
-        for line in worst_lines(found) + left_out_lines(found) + warnings_of(models):
+        lines = worst_lines(found) + left_out_lines(found) + unfitted_lines(found)
+        for line in lines + warnings_of(models):
             print(line)
     if directory is not None:
         from experiments.calibrate.figure import comparison_figure

@@ -58,12 +58,14 @@ def shown_config(
 ) -> dict[str, Any]:
     """The configuration without paths: the chosen options, then every value.
 
-    Engine sizes left to the engine's defaults appear as what they became, and so do the constants
-    of a front end.
+    What was left to the engine or to a default appears as what it became: sizes, the attention
+    kernel, the constants of a front end and of the scheduler.
     """
     shown = without_paths(config)
     if deployment is not None:
         shown["engine"] = {**shown["engine"], **asdict(deployment.sizes)}
+        if isinstance(deployment.spec.cost, CalibratedCost):
+            shown["kernel"] = asdict(deployment.spec.cost.kernel)
         if deployment.spec.front_end is not None:
             shown["frontend"] = {**shown["frontend"], **asdict(deployment.spec.front_end)}
         if deployment.spec.scheduler is not None:
@@ -146,12 +148,6 @@ def kernel_sources(device: DeviceSpec) -> dict[str, dict[str, Any]]:
     }
 
 
-def _attention(deployment: Deployment) -> dict[str, str] | None:
-    """The attention kernel with what was left to the engine filled in."""
-    cost = deployment.spec.cost
-    return asdict(cost.kernel) if isinstance(cost, CalibratedCost) else None
-
-
 def _provenance(identity: Identity, deployment: Deployment) -> dict[str, Any]:
     device, shape, capacity = deployment.device, deployment.shape, deployment.capacity
     fidelity = identity.job.hardware.fidelity
@@ -163,7 +159,6 @@ def _provenance(identity: Identity, deployment: Deployment) -> dict[str, Any]:
             "date": device.date,
             "sha256": device_sha256(device, fidelity),
             "fidelity": fidelity,
-            "attention": None if fidelity == "roofline" else _attention(deployment),
             "kernels": None if fidelity == "roofline" else kernel_sources(device),
         },
         "model": {"name": shape.name, "source": shape.source, "sha256": shape_sha256(shape)},

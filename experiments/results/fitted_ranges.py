@@ -26,6 +26,9 @@ Range = tuple[float, float]
 
 FLAG = "outside_fitted_range"
 
+_UNLESS_STATED: Mapping[str, Range] = {"head_dim": (128.0, 128.0)}
+"""Attention was measured with heads of this width, unless a profile says otherwise."""
+
 SMALLEST_SHARE = 0.01
 """Of the busy GPU time: less is told in result.json alone."""
 
@@ -39,6 +42,7 @@ _WORDS = {
     "prefix_tokens": "tokens before a chunk",
     "num_heads": "query heads",
     "num_kv_heads": "KV heads",
+    "head_dim": "width of a head",
     "num_tokens": "tokens of a step",
     "hidden_size": "hidden size",
     "intermediate_size": "width of an expert",
@@ -162,6 +166,7 @@ def _reaches(
     valid: Mapping[str, Range],
 ) -> Iterator[Reach]:
     """The arguments that a profile states a range of and that a run tells."""
+    valid = {**_UNLESS_STATED, **valid}
     for argument, asked in _arguments(kernel, cost, shapes).items():
         if argument not in valid or not asked.is_used.any():
             continue
@@ -196,7 +201,11 @@ def _arguments(kernel: str, cost: CalibratedCost, shapes: RunShapes) -> dict[str
     has_chunks, has_decodes = shapes.num_chunks > 0, shapes.num_decodes > 0
     is_fused = has_chunks & has_decodes if "mixed_attention" in cost.kernels_in_use else None
     is_apart = np.ones(len(tokens), dtype=np.bool_) if is_fused is None else ~is_fused
-    heads = {"num_heads": shard.num_attention_heads, "num_kv_heads": shard.num_kv_heads}
+    heads = {
+        "num_heads": shard.num_attention_heads,
+        "num_kv_heads": shard.num_kv_heads,
+        "head_dim": shard.head_dim,
+    }
     every = np.ones(len(tokens), dtype=np.bool_)
 
     def fixed(values: Mapping[str, float], used: npt.NDArray[np.bool_]) -> dict[str, _Asked]:

@@ -39,7 +39,9 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
         text = f"{num_blocks:,} KV blocks as given, not from the memory of the GPU"
         found.append({"flag": "num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text})
     found += _memory_flags(deployment)
+    found += _overlay_flags(deployment)
     found += _kernel_flags(deployment)
+    found += _fit_flags(deployment)
     found += range_flags(result, deployment)
     if not result.requests.is_completed.any():
         found.append({"flag": "no_request_finished", "text": "no request finished"})
@@ -135,7 +137,9 @@ def _kernel_flags(deployment: Deployment) -> list[Flag]:
     names = [name for name in in_use if records[name].is_extrapolated]
     if not names:
         return []
-    text = f"extrapolated: {', '.join(names)} of {deployment.device.name} were not measured on it"
+    were = "was" if len(names) == 1 else "were"
+    device = deployment.device.name
+    text = f"extrapolated: {', '.join(names)} of {device} {were} not measured on it"
     found = {name: donor for name in names if (donor := donor_of(records[name])) is not None}
     donors = sorted(set(found.values()))
     if len(found) == len(names) and len(donors) == 1:
@@ -144,6 +148,39 @@ def _kernel_flags(deployment: Deployment) -> list[Flag]:
         parts = [f"{name} scaled from {donor}" for name, donor in found.items()]
         text += f" ({', '.join(parts)})"
     return [{"flag": "extrapolated", "kernels": names, "devices": donors, "text": text}]
+
+
+def _fit_flags(deployment: Deployment) -> list[Flag]:
+    """Kernels that price the steps although their form does not describe their measurements."""
+    if not isinstance(deployment.spec.cost, CalibratedCost):
+        return []
+    records = deployment.device.kernels.provenance
+    errors = {
+        name: errors
+        for name in sorted(deployment.spec.cost.kernels_in_use)
+        if (errors := records[name].heldout_mape) is not None and records[name].is_poorly_fitted
+    }
+    if not errors:
+        return []
+    parts = [f"{name} {100 * error:,.0f} %" for name, error in errors.items()]
+    text = (
+        f"poorly fitted kernels of {deployment.device.name}: error on held-out shapes "
+        f"{', '.join(parts)}"
+    )
+    return [{"flag": "poorly_fitted", "kernels": list(errors), "text": text}]
+
+
+def _overlay_flags(deployment: Deployment) -> list[Flag]:
+    """Constants that were fitted to a server with steps priced in another way."""
+    fitted, fidelity = deployment.device.fitted_fidelity, deployment.fidelity
+    if fitted in ("", fidelity):
+        return []
+    text = (
+        f"constants of {deployment.device.title} were fitted with hardware.fidelity={fitted} and "
+        f"take up what that lacks: they are wrong for {fidelity}"
+    )
+    flag: Flag = {"flag": "overlay_of_other_fidelity", "fidelity": fitted}
+    return [{**flag, "text": text}]
 
 
 def _memory_flags(deployment: Deployment) -> list[Flag]:

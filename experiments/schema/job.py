@@ -125,6 +125,7 @@ class RoutingOptions:
 
     view_delay_s: float = checked(number())
     publish_period_s: float = checked(period(SHORTEST_PERIOD_S))
+    assume_dispatches: bool = checked(flag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,7 +376,7 @@ def _refuse_unseen_staleness(routing: Plugin, options: RoutingOptions) -> None:
         value = getattr(options, item.name)
         if value:
             raise ConfigError(
-                f"routing.{item.name}={value:g} has no effect: router "
+                f"routing.{item.name}={str(value).lower()} has no effect: router "
                 f"{routing.target.rpartition('.')[2]} does not look at the cluster; leave it out "
                 "or choose another router"
             )

@@ -31,7 +31,6 @@ _HIGHER = (
     "goodput_per_s",
     "slo_attainment_ratio",
     "prefix_hit_ratio",
-    "l2_hit_ratio",
 )
 
 _UNITS = (

@@ -13,10 +13,14 @@ def quoted(value: str) -> str:
     return f"'{escaped}'"
 
 
+def as_value(value: str) -> str:
+    """A value as Hydra's command line reads it back, quoted only where it must be."""
+    return value if _PLAIN.fullmatch(value) else quoted(value)
+
+
 def override_as_typed(key: str, directory: Path) -> str:
     """The override that sets a directory, as it is typed into a shell."""
-    value = str(directory)
-    return shlex.quote(f"{key}={value if _PLAIN.fullmatch(value) else quoted(value)}")
+    return shlex.quote(f"{key}={as_value(str(directory))}")
 
 
 def word_as_typed(directory: Path) -> str:

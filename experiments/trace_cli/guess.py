@@ -4,7 +4,7 @@ import gzip
 import re
 import shlex
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -70,23 +70,28 @@ def file_formats() -> list[str]:
     return [name for name, text in texts.items() if "\npath: ???" in text]
 
 
-def guess_format(place: str) -> str:
+def guess_format(place: str, offered: Sequence[str] = ()) -> str:
     """Name of the format of a file or directory.
+
+    Args:
+        place: the file.
+        offered: formats that a message lists, for a caller that takes no options of them; none
+            means all that files have.
 
     Raises:
         ConfigError: there is no such file, it cannot be read, or no format is recognised.
     """
     path = Path(place)
-    name = _guess(path)
+    names = ", ".join(offered or file_formats())
+    name = _guess(path, names, has_options=not offered)
     if name is not None and name in options_of("trace"):
         return name
     raise ConfigError(
-        f"{place}: no known format is recognised; name it with --format NAME, one of "
-        f"{', '.join(file_formats())}"
+        f"{place}: no known format is recognised; name it with --format NAME, one of {names}"
     )
 
 
-def _guess(path: Path) -> str | None:
+def _guess(path: Path, names: str, *, has_options: bool) -> str | None:
     try:
         if path.is_dir():
             has_clients = any(path.glob("*-trace.csv")) or any(path.glob("*-dataset.json"))
@@ -94,7 +99,7 @@ def _guess(path: Path) -> str | None:
         if path.is_fifo():
             raise ConfigError(
                 f"{path}: is a pipe, which can be read only once; name its format with --format "
-                f"NAME, one of {', '.join(file_formats())}"
+                f"NAME, one of {names}"
             )
         head = _head(path)
     except FileNotFoundError:
@@ -113,7 +118,8 @@ def _guess(path: Path) -> str | None:
     header = text.partition(b"\n")[0].decode("utf-8", "replace")
     columns = [name.strip().strip('"') for name in header.split(",")]
     found = _first(_CSV, {name.lower() for name in columns})
-    if found is None and len(columns) > 2 and all(columns) and header.isprintable():
+    is_table = len(columns) > 2 and all(columns) and header.isprintable()
+    if found is None and is_table and has_options:
         raise ConfigError(_as_csv(path, columns))
     return found
 

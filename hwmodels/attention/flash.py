@@ -11,7 +11,7 @@ from hwmodels.attention.decode_steps import DecodeSteps, saved_tokens
 from hwmodels.attention.l2_reads import HIT_TOKENS, L2Reads
 from hwmodels.attention.prefill_pricer import PrefillPricer
 from hwmodels.attention.pricer import AttentionPricer, Savings
-from hwmodels.decode_pricer import DecodePricer, straggler
+from hwmodels.decode_pricer import BLOCK_TOKENS, DecodePricer, straggler
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.l2_curve import L2Curve
 from hwmodels.kernels.shared_prefix import SharedPrefixModel
@@ -67,10 +67,10 @@ class FlashPricer(AttentionPricer):
         self._drift_tokens = shared.drift_tokens if shared is not None else 0.0
         self._token_bytes = _KV_BYTES * shard.num_kv_heads * shard.head_dim
         self._reads = L2Reads(l2, self._token_bytes, self._drift_tokens, choice.member_order)
-        # Steps of larger batches differ in the sum of their contexts alone.
         self.largest_special = self._decode.largest_split
-        if self._is_padded or self._cascade is not None or self._decode.is_tabled:
+        if self._cascade is not None:
             self.largest_special = 1 << 62
+        self._goes_step_by_step = self._is_padded or self._decode.is_tabled
 
     def step_s(
         self,
@@ -81,23 +81,27 @@ class FlashPricer(AttentionPricer):
         tree: RunningTree | None,
     ) -> float:
         """Seconds of a decode step."""
-        common, extra_s = 0, 0.0
-        if self._cascade is not None and tree is not None:
-            common = self._cascade.decode_tokens(batch_size, tree)
-            if common:
-                extra_s = self._cascade.extra_s(batch_size, common)
-                squares += common * (batch_size * common - 2 * context_tokens)
-                context_tokens -= batch_size * common
-                longest -= common
+        common, extra_s, scale = self._cascaded(batch_size, tree)
+        if common:
+            squares += common * (batch_size * common - 2 * context_tokens)
+            context_tokens -= batch_size * common
+            longest -= common
         saved = self._saved_tokens(batch_size, context_tokens, longest, tree, common)
         if self._is_padded:
             context_tokens = batch_size * longest
             squares = context_tokens * longest
         attention_s = self._decode.attention_s(batch_size, context_tokens, squares, longest, saved)
+        return (attention_s + extra_s) * scale
+
+    def _cascaded(self, batch_size: int, tree: RunningTree | None) -> tuple[int, float, float]:
+        """Common tokens that a decode step cascades, its seconds beside the suffixes, and the
+        factor on all of it."""
+        if self._cascade is None or tree is None:
+            return 0, 0.0, 1.0
+        common = self._cascade.decode_tokens(batch_size, tree)
         if not common:
-            return attention_s
-        assert self._cascade is not None
-        return (attention_s + extra_s) * self._cascade.scale
+            return 0, 0.0, 1.0
+        return common, self._cascade.extra_s(batch_size, common), self._cascade.scale
 
     def _saved_tokens(
         self,
@@ -127,8 +131,8 @@ class FlashPricer(AttentionPricer):
         view: "memoryview[float]",
         at: int,
     ) -> None:
-        """Write the ends of the next decode steps."""
-        if batch_size <= self.largest_special:
+        """Write the ends of the next decode steps, in stretches whose times lie on a line."""
+        if self._goes_step_by_step:
             super().write_run_ends(
                 batch_size,
                 context_tokens,
@@ -142,36 +146,41 @@ class FlashPricer(AttentionPricer):
                 at,
             )
             return
-        price = self._decode.price(batch_size, longest)
-        fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
-        if tree is None or not tree.tokens_by_members:
-            _write_line(
-                range(context_tokens, context_tokens + num_steps * batch_size, batch_size),
-                (fixed_s, price.slope_s, late_s, constant_s),
-                end_s,
-                view,
-                at,
-            )
-            return
-        sums = self._reads.sums(batch_size, tree, price.requests_per_wave, 0)
+        common, extra_s, scale = self._cascaded(batch_size, tree)
+        if common:
+            squares += common * (batch_size * common - 2 * context_tokens)
+            context_tokens -= batch_size * common
+            longest -= common
+        decode, reads = self._decode, self._reads
+        shares = tree is not None and bool(tree.tokens_by_members) and reads.has_l2
         per_block = HIT_TOKENS * batch_size
-        line = self._decode.line
+        can_split = batch_size <= decode.largest_split
         while num_steps:
-            saved = self._reads.saved_tokens(batch_size, context_tokens, sums)
-            left = per_block - context_tokens % per_block
-            steps = min(num_steps, -(-left // batch_size))
+            price = decode.price(batch_size, longest)
+            fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
+            steps, saved = num_steps, 0.0
+            if shares:
+                assert tree is not None
+                sums = reads.sums(batch_size, tree, price.requests_per_wave, common)
+                saved = reads.saved_tokens(batch_size, context_tokens, sums)
+            if shares or can_split:
+                steps = min(steps, -(-(per_block - context_tokens % per_block) // batch_size))
+            if can_split:
+                steps = min(steps, -longest % BLOCK_TOKENS + 1)
+            line = decode.line(price, batch_size, context_tokens, saved)
             after = context_tokens + steps * batch_size
-            offset_s, slope_s = line(price, context_tokens, saved)
-            if steps > 1 and line(price, after - batch_size, saved) != (offset_s, slope_s):
+            if steps > 1 and decode.line(price, batch_size, after - batch_size, saved) != line:
                 steps, after = 1, context_tokens + batch_size  # another bound binds in between
             end_s = _write_line(
                 range(context_tokens, after, batch_size),
-                (fixed_s + offset_s, slope_s, late_s, constant_s),
+                (fixed_s + line[0], line[1], late_s, extra_s, scale, constant_s),
                 end_s,
                 view,
                 at,
             )
+            squares += steps * (2 * context_tokens + (steps - 1) * batch_size + batch_size)
             context_tokens = after
+            longest += steps
             num_steps -= steps
             at += steps
 
@@ -292,19 +301,19 @@ class FlashPricer(AttentionPricer):
 
 def _write_line(
     contexts: range,
-    times_s: tuple[float, float, float, float],
+    times_s: tuple[float, float, float, float, float, float],
     end_s: float,
     view: "memoryview[float]",
     at: int,
 ) -> float:
     """Ends of steps whose streams take a time per context token, and the last of them.
 
-    The same operations in the same order as `DecodePricer.attention_s`.
+    The same operations in the same order as `DecodePricer.attention_s` and `FlashPricer.step_s`.
     """
-    fixed_s, slope_s, late_s, constant_s = times_s
+    fixed_s, slope_s, late_s, extra_s, scale, constant_s = times_s
     for context_tokens in contexts:
         attention_s = fixed_s + (context_tokens * slope_s - late_s / context_tokens)
-        end_s += attention_s + constant_s
+        end_s += (attention_s + extra_s) * scale + constant_s
         view[at] = end_s
         at += 1
     return end_s

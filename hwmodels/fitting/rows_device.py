@@ -20,6 +20,9 @@ from hwmodels.measurements.rows import FloatArray
 from hwmodels.strict_json import shown
 from sim.errors import ConfigError
 
+ASSUMED = "assumed:"
+"""What the source of a constant begins with that rests on nothing measured here."""
+
 _BEYOND_L2 = 4.0
 """Data sets of so many times the L2 cache are read from memory."""
 
@@ -153,10 +156,10 @@ def _links(file: RowsFile, near: DeviceSpec) -> dict[str, tuple[float, str]]:
             f"Large copies between two GPUs, measured: {told}.",
         )
     else:
-        rate = links["pcie_bytes_per_s"][0] if rates else near.pcie_bytes_per_s
+        # The host link would make tensor parallelism far too slow on a GPU that has NVLink.
         links["nvlink_bytes_per_s"] = (
-            rate,
-            "No copies between GPUs measured: the rate of the host link stands for it.",
+            near.nvlink_bytes_per_s,
+            f"{ASSUMED} that of {near.name}; not measured with one GPU.",
         )
     return links
 

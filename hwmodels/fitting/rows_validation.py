@@ -1,7 +1,7 @@
 """Predicted against measured times of a profile on a file of microbenchmark rows."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from hwmodels.fitting.rows_recipes import (
 from hwmodels.fitting.rows_shared_prefix import packed_s, unaware_s
 from hwmodels.fitting.validation import FITTED, Comparison, worst_shapes
 from hwmodels.kernels.models import KernelModels
+from hwmodels.kernels.provenance import Provenance
 from hwmodels.measurements.rows import MeasuredRows
 from hwmodels.strict_json import shown
 from sim.errors import ConfigError
@@ -91,7 +92,11 @@ def _compare(models: KernelModels, check: Check, file: RowsFile) -> Iterator[Com
         if chosen.any():
             is_fitted = name == FITTED and record is not None
             heldout = record.heldout_mape if is_fitted and record is not None else None
-            yield _comparison(check, name, rows, predicted, chosen, heldout)
+            found = _comparison(check, name, rows, predicted, chosen, heldout)
+            is_of_file = file.sha256 in models.inputs.values()
+            if is_fitted and record is not None and is_of_file:
+                found = _with_rows_fit(found, rows, record)
+            yield found
 
 
 def _comparison(
@@ -116,6 +121,12 @@ def _comparison(
         worst_shapes=worst_shapes(columns, check.shape, guess, measured),
         left_out=rows.left_out,
     )
+
+
+def _with_rows_fit(found: Comparison, rows: MeasuredRows, record: Provenance) -> Comparison:
+    """The comparison with the rows that the fit used, if it used fewer of them."""
+    is_here = record.source.startswith(rows.source) and record.num_rows < found.errors.num_rows
+    return replace(found, num_rows_fit=record.num_rows) if is_here else found
 
 
 def _l2_s(models: KernelModels, columns: Columns) -> FloatArray | None:

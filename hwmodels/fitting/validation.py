@@ -63,6 +63,8 @@ class Comparison:
         heldout_mape: of the profile's fit, where this is the range of the fit; else None.
         worst_shapes: shape and mean absolute error of the worst ones, the worst first.
         left_out: rows of the table that were not compared.
+        num_rows_fit: rows here that the fit used, where it was one to these very measurements
+            and left some of them out; else None.
     """
 
     kernel: str
@@ -75,6 +77,7 @@ class Comparison:
     heldout_mape: float | None
     worst_shapes: tuple[tuple[str, float], ...]
     left_out: tuple[LeftOut, ...]
+    num_rows_fit: int | None = None
 
 
 def compare(models: KernelModels, folder: Path) -> list[Comparison]:
@@ -180,6 +183,7 @@ def record_of(comparison: Comparison) -> dict[str, Any]:
         "subset": comparison.subset,
         "unit": comparison.unit,
         "num_rows": errors.num_rows,
+        "num_rows_fit": comparison.num_rows_fit,
         "mape": errors.mape,
         "median": errors.median,
         "p90": errors.p90,

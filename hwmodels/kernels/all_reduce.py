@@ -10,7 +10,6 @@ import numpy as np
 
 from hwmodels.kernels.arrays import Numbers, as_times, sizes
 from hwmodels.kernels.parameters import COUNT, RATE, SECONDS, check_parameters
-from hwmodels.strict_json import shown
 from sim.errors import ConfigError
 from sim.interfaces import FloatArray
 
@@ -79,7 +78,7 @@ class AllReduceModel:
             times_s = np.where(is_group, group_s, times_s)
             is_known = is_known | is_group
         if not np.all(is_known):
-            found = shown(float(gpus[~is_known].flat[0]))
+            found = f"{float(gpus[~is_known].flat[0]):.12g}"
             allowed = ", ".join(str(group.num_gpus) for group in self.groups)
             raise ConfigError(f"num_gpus must be 1, {allowed} for an all-reduce, found {found}")
         return as_times(times_s)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, fields
 from hwmodels.strict_json import as_object, as_text, check_keys, shown
 from sim.errors import ConfigError
 
+POOR_HELDOUT_MAPE = 0.3
+"""Held-out error of a fit above which its form does not describe the rows, a ratio."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
@@ -29,6 +32,11 @@ class Provenance:
     source: str
     valid: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     is_extrapolated: bool = False
+
+    @property
+    def is_poorly_fitted(self) -> bool:
+        """Whether shapes that the fit never saw err by more than `POOR_HELDOUT_MAPE`."""
+        return self.heldout_mape is not None and self.heldout_mape > POOR_HELDOUT_MAPE
 
     def to_json(self) -> dict[str, object]:
         """The record as JSON values; `from_json` reads it back."""

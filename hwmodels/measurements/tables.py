@@ -26,6 +26,8 @@ def read_table(path: Path, needed: tuple[str, ...]) -> "pd.DataFrame":
 
     try:
         frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot read the file: {error.strerror or 'not a readable table'}"

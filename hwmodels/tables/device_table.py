@@ -82,6 +82,8 @@ class DeviceTable:
         inputs = as_object(f"{where}: inputs", record["inputs"])
         kernels = as_object(f"{where}: kernels", record["kernels"])
         check_keys(f"{where}: kernels", kernels, TABLED_KERNELS)
+        if all(kernels[name] is None for name in TABLED_KERNELS):
+            raise ConfigError(f"{where}: kernels: all are null, a table must have points of one")
         return cls(
             device=as_text(f"{where}: device", record["device"]),
             date=_date(f"{where}: date", record["date"]),

@@ -16,8 +16,10 @@ from sim.interfaces import FloatArray
 
 _KEYS = ("source", "heldout", "columns", "time_s")
 _ERROR_KEYS = ("num_shapes", "num_rows", "form_mape", "table_mape")
-_LONGEST_S = 1e4
+_SHORTEST_S, _LONGEST_S = 1e-9, 10.0
+"""Times of one kernel: outside, a unit was mistaken."""
 _LARGEST = 1e15
+_LARGEST_NUMBER = 1e300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +159,12 @@ def _check(points: MeasuredPoints) -> None:
         found = ", ".join(f"{name} {column.size}" for name, column in points.columns.items())
         raise ConfigError(f"columns and time_s ({num_points}) must be equally long, found {found}")
     for name, column in points.columns.items():
-        lowest = 0.0 if name in kernel.may_be_zero else 1.0
+        lowest = 0 if name in kernel.may_be_zero else 1
         is_size = (column >= lowest) & (column <= _LARGEST) & (np.floor(column) == column)
-        _check_range(f"columns: {name}", column, is_size)
-    _check_range("time_s", points.time_s, (points.time_s > 0) & (points.time_s <= _LONGEST_S))
+        range_text = f"{lowest} to {_LARGEST:g}, a whole number"
+        _check_range(f"columns: {name}", column, is_size, range_text)
+    is_time = (points.time_s >= _SHORTEST_S) & (points.time_s <= _LONGEST_S)
+    _check_range("time_s", points.time_s, is_time, f"{_SHORTEST_S:g} to {_LONGEST_S:g} s")
     if "num_kv_heads" in points.columns:
         heads, kv_heads = points.columns["num_heads"], points.columns["num_kv_heads"]
         _check_range("columns: num_kv_heads above num_heads:", kv_heads, kv_heads <= heads)
@@ -178,10 +182,13 @@ def _check(points: MeasuredPoints) -> None:
         raise ConfigError(f"the point {shape} appears twice")
 
 
-def _check_range(what: str, values: FloatArray, is_allowed: NDArray[np.bool_]) -> None:
+def _check_range(
+    what: str, values: FloatArray, is_allowed: NDArray[np.bool_], allowed: str = ""
+) -> None:
     if not is_allowed.all():
         found = shown(float(values[~is_allowed][0]))
-        raise ConfigError(f"{what} {found} is not allowed")
+        must = f": must be from {allowed}" if allowed else ""
+        raise ConfigError(f"{what} {found} is not allowed{must}")
 
 
 def _plain(values: FloatArray) -> list[int | float]:
@@ -190,7 +197,11 @@ def _plain(values: FloatArray) -> list[int | float]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    return _is_any_number(value) and abs(value) < _LARGEST_NUMBER  # type: ignore[arg-type]
+
+
+def _is_any_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _numbers(what: str, value: object) -> FloatArray:
@@ -198,7 +209,8 @@ def _numbers(what: str, value: object) -> FloatArray:
         raise ConfigError(f"{what}: must be a list of numbers, found {shown(value)}")
     for entry in value:
         if not _is_number(entry):
-            raise ConfigError(f"{what}: must be numbers, found {shown(entry)}")
+            size = f" below {_LARGEST_NUMBER:g} in size" if _is_any_number(entry) else ""
+            raise ConfigError(f"{what}: must be numbers{size}, found {shown(entry)}")
     return np.array(value, dtype=np.float64)
 
 

@@ -78,17 +78,24 @@ def cluster(case: Case) -> ClusterSpec:
     )
 
 
+def simpy_per_cpu_s(count: int = 200_000) -> float:
+    """SimPy's timeouts per second of CPU time."""
+    start = time.process_time()
+    timeouts_per_s(count)
+    return count / (time.process_time() - start)
+
+
 def measure(case: Case, workload: Workload, repeat: int) -> bool:
     """Print the rates of a case; returns whether its target is met."""
     scaled, rates, hits = [], [], 0.0
     for _ in range(repeat):
-        before = timeouts_per_s()
+        before = simpy_per_cpu_s()
         spec = cluster(case)
         gc.collect()
         start = time.process_time()
         result = simulate(workload, spec)
         rate = workload.num_requests / (time.process_time() - start)
-        simpy = (before + timeouts_per_s()) / 2
+        simpy = (before + simpy_per_cpu_s()) / 2
         rates.append(rate)
         scaled.append(rate * REFERENCE_PER_S / simpy)
         requests = result.requests

@@ -380,7 +380,7 @@ def test_points_that_are_the_form_and_noise_are_left_to_the_form(
     ("arguments", "line"),
     [
         (["table", "--data", "no_such_folder", "--device", DEVICE], "no such folder of measure"),
-        (["table", "--data", ".", "--device", DEVICE], "cannot read the file"),
+        (["table", "--data", ".", "--device", DEVICE], "gemm.parquet: no such file"),
         (["table", "--data", ".", "--device", "a100"], "unknown"),
         (["table", "--data", "rows.jsonl", "--device", DEVICE], "rows.jsonl: No such file"),
         (["table", "--device", DEVICE], "--data"),
@@ -390,7 +390,7 @@ def test_points_that_are_the_form_and_noise_are_left_to_the_form(
         (["fit", "--data", ".", "--device", DEVICE, "--date", "today"], "must be a date"),
         (["validate", "--profile", "a100", "--data", "."], "unknown device"),
         (["validate", "--profile", DEVICE, "--data", "no_such_folder"], "no such folder"),
-        (["validate", "--profile", DEVICE, "--data", "."], "cannot read the file"),
+        (["validate", "--profile", DEVICE, "--data", "."], "gemm.parquet: no such file"),
         (["tune"], "invalid choice"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from experiments import api
 from experiments.calibrate import command
+from experiments.calibrate.against import report, tables
 from hwmodels.device import load_profile
 from tests.conftest import Outcome
 from tests.unit.experiments.measured_files import (
@@ -115,6 +116,7 @@ def test_the_overlay_is_a_profile_that_flocksim_reads(fitted: Path) -> None:
         "name",
         "date",
         "constants",
+        "fidelity",
         "error_before",
         "error_after",
         "num_requests_fit",
@@ -125,6 +127,7 @@ def test_the_overlay_is_a_profile_that_flocksim_reads(fitted: Path) -> None:
         "mine",
         "2026-01-02",
     )
+    assert record["fidelity"] == "roofline"
     assert list(record["constants"]) == ["step_overhead_s"], "what was not identified is not there"
     assert "fitted to 120 requests of run.json" in record["constants"]["step_overhead_s"]["source"]
     fit = document(fitted)["fit"]
@@ -133,21 +136,24 @@ def test_the_overlay_is_a_profile_that_flocksim_reads(fitted: Path) -> None:
     assert load_profile(fitted / "overlay.json").step_overhead_s == value
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("engine=sglang", "engine.max_num_seqs=24"),
+        ("--instances", "2", "routing=round_robin"),
+    ],
+)
 def test_the_overrides_told_at_the_end_give_the_fitted_latencies(
-    fitted: Path, run_file: Path
+    against: Run, fitted: Path, run_file: Path, more: tuple[str, ...]
 ) -> None:
+    if more:
+        fitted = against(run_file, *SERVER, *more).directory
     found = document(fitted)
     overrides = found["overrides_with_fit"]
     assert "frontend.request_s=0" in overrides
-    run = api.run(
-        "trace=vllm_bench",
-        f"trace.path={run_file}",
-        f"model={MODEL}",
-        FIDELITY,
-        "cluster.num_instances=1",
-        *overrides,
-        progress=False,
-    )
+    trace = ("trace=vllm_bench", f"trace.path={run_file}")
+    run = api.run(*trace, *overrides, progress=False)
     table = run.requests
     assert table is not None
     heldout = table[table["request_id"] % 2 == 1]
@@ -156,6 +162,52 @@ def test_the_overrides_told_at_the_end_give_the_fitted_latencies(
         ttft_s = heldout["first_token_delivered_s"] - heldout["arrival_s"]
     stated = found["fit"]["heldout_figures"]["ttft_mean_s"]["after"]
     assert ttft_s.mean() == pytest.approx(stated, rel=1e-6)
+
+
+def test_constants_fitted_at_another_fidelity_are_flagged(fitted: Path) -> None:
+    profile = ("hardware=from_file", f"hardware.path={fitted / 'overlay.json'}")
+    few = ("model=llama3_8b", "trace.num_requests=5", *profile)
+    (flag,) = (
+        one
+        for one in api.run(*few, progress=False).document["flags"]
+        if one["flag"] == "overlay_of_other_fidelity"
+    )
+    assert flag["fidelity"] == "roofline"
+    assert "hardware.fidelity=roofline" in flag["text"]
+    same = api.run(*few, FIDELITY, progress=False).document["flags"]
+    assert not any(one["flag"] == "overlay_of_other_fidelity" for one in same)
+
+
+def test_a_server_that_is_faster_than_the_simulated_gpu_is_told_so(
+    against: Run, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    fast = [
+        {**row, "ttft": 0.5 * row["ttft"], "itls": [0.5 * gap for gap in row["itls"]]}
+        for row in rows
+    ]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(vllm_result(fast)))
+    outcome = against(path, *SERVER)
+    assert outcome.code == 0
+    (note,) = (line for line in outcome.out.splitlines() if "host time cannot mend" in line)
+    assert note.startswith("note: host time cannot mend this: the simulated GPU is slower than")
+    assert "a run at other rates may" not in outcome.out
+
+
+def test_a_metric_that_the_fit_makes_worse_is_told_before_the_overrides(
+    against: Run, run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter(
+        [{"ttft_ratio": 0.2, "tpot_ratio": 0.01}, {"ttft_ratio": 0.02, "tpot_ratio": 0.03}] * 9
+    )
+    monkeypatch.setattr(report, "errors_of", lambda *_: next(errors))
+    monkeypatch.setattr(tables, "heldout_errors", report.heldout_errors)
+    outcome = against(run_file, *SERVER)
+    assert outcome.code == 0
+    line = "note: with the fitted constants the error is larger for: TPOT 1.0 % before, 3.0 % after"
+    before, _, after = outcome.out.partition(line)
+    assert "to simulate with the fitted constants" in after
+    assert "to simulate with" not in before
 
 
 def test_the_same_run_gives_the_same_bytes(
@@ -276,7 +328,9 @@ def test_the_offset_is_on_top_of_the_front_end_that_is_configured(
     overrides = found["overrides_with_fit"]
     (delay,) = [item for item in overrides if item.startswith("frontend.delay_s=")]
     assert float(delay.partition("=")[2]) == pytest.approx(0.012 + offset_s, rel=1e-4)
-    assert "frontend.request_s=0" not in overrides, "the constants that were given are kept"
+    assert overrides.count("frontend.request_s=0") == 1, "constants that were given are kept"
+    assert "frontend.token_s=0" not in overrides, "and so are those left to their defaults"
+    assert overrides.count("frontend.enabled=true") == 1
 
 
 def test_failed_requests_are_told(against: Run, rows: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -316,6 +370,8 @@ def test_requests_too_long_for_the_replay_are_told(against: Run, run_file: Path)
         (["RUN", "--model", MODEL], "--hardware"),
         (["RUN", "--hardware", HARDWARE], "--model"),
         (["none.json", *SERVER], "none.json: no such file"),
+        (["CUT", *SERVER], "cut.json:1: not valid JSON"),
+        (["OTHER", *SERVER], "--format NAME, one of vllm_bench, guidellm, aiperf, csv"),
         (["RUN", "--model", "llama9", "--hardware", HARDWARE], "model=llama9"),
         (["RUN", "--model", MODEL, "--hardware", "a10"], "hardware=a10"),
         (["RUN", "--model", MODEL, "--hardware", "a10.json"], "a10.json: cannot read the file"),
@@ -354,11 +410,16 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 ) -> None:
     few = tmp_path / "few.json"
     few.write_text(json.dumps(vllm_result(rows[:6])))
-    places = {"RUN": str(run_file), "FEW": str(few)}
+    cut = tmp_path / "cut.json"
+    cut.write_text(run_file.read_text()[:-40])
+    other = tmp_path / "other.csv"
+    other.write_text("time,input,output,user\n1,2,3,4\n")
+    places = {"RUN": str(run_file), "FEW": str(few), "CUT": str(cut), "OTHER": str(other)}
     outcome = against(*(places.get(item, item) for item in arguments))
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.error_line.startswith("flocksim-calibrate: error: ")
     assert line in outcome.error_line
+    assert "columns." not in outcome.error_line, "options of traces mean nothing here"
     assert not (outcome.directory / "against.json").exists()
 
 

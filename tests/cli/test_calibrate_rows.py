@@ -7,7 +7,9 @@ read, print, write and refuse.
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from experiments import cli
-from experiments.calibrate import command, compared
+from experiments.calibrate import command, compared, rows_fit
 from experiments.calibrate.compare_figure import compare_figure
 from experiments.calibrate.compared import CONSTANT, STEP, TIME, Pair, pairs_of
 from experiments.calibrate.figure_set import calibration_figures
@@ -24,10 +26,12 @@ from experiments.calibrate.named_kernels import profile_named
 from experiments.calibrate.reference_grid import points, times_s
 from hwmodels.device import load_profile
 from hwmodels.fitting.rows_file import read_rows_file
+from hwmodels.fitting.rows_priors import priors_of
 from hwmodels.fitting.rows_validation import compare_rows
 from hwmodels.kernels.models import load_kernels
 from hwmodels.microbench.cases import GemmCase, LaunchCase, StreamCase
 from tests.conftest import TINY, Outcome
+from tests.unit.experiments.measured_files import hidden_profile
 from tests.unit.hwmodels.rows.measured import written
 
 Run = Callable[..., Outcome]
@@ -164,6 +168,122 @@ def test_a_profile_of_ones_own_stays_and_gets_kernels(
     assert outcome.code == 0
     assert outcome.out == f"{tmp_path / 'kernels' / 'mine.json'}\n"
     assert profile.read_bytes() == before
+
+
+def test_a_profile_that_was_written_is_used_and_not_replaced(
+    calibrate: Run, few: Path, tmp_path: Path
+) -> None:
+    out, kernels = tmp_path / "mine.json", tmp_path / "kernels" / "mine.json"
+    fit = ("fit", "--data", few, "--device", "mine", "--date", "2026-01-03", "--out", out)
+    assert calibrate(*fit).code == 0
+    first = kernels.read_bytes()
+    again = calibrate(*fit)
+    assert (again.code, again.out) == (0, f"{kernels}\n")
+    assert f"mine: {out} is there: used as it is, only its kernels are fitted" in again.err
+    assert kernels.read_bytes() == first, "an earlier fit decides nothing"
+    record = json.loads(out.read_text())
+    record["constants"]["peak_flops_per_s"] = {
+        "value": 312e12,
+        "unit": "flops/s",
+        "source": "datasheet",
+    }
+    out.write_text(json.dumps(record))
+    edited = out.read_bytes()
+    assert calibrate(*fit).code == 0
+    assert out.read_bytes() == edited
+
+
+def test_no_command_replaces_another_device_profile(
+    calibrate: Run, few: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "other.json"
+    packaged = files("hwmodels") / "profiles" / "l40s.json"
+    out.write_text(json.dumps(json.loads(packaged.read_text()) | {"name": "other"}))
+    before = out.read_bytes()
+    fit = calibrate("fit", "--data", few, "--device", "mine", "--out", out)
+    assert fit.code == 2
+    assert f"{out} exists and is no device profile of the name mine" in fit.error_line
+    copy = tmp_path / "copy.json"
+    copy.write_text(
+        json.dumps(json.loads((files("hwmodels") / "profiles" / f"{DEVICE}.json").read_text()))
+    )
+    fit = calibrate("fit", "--data", few, "--device", copy, "--out", out)
+    assert fit.code == 2
+    assert f"{out} exists and differs from {copy}" in fit.error_line
+    tables = calibrate("fit", "--data", tmp_path, "--device", DEVICE, "--out", out)
+    table = calibrate("table", "--data", few, "--device", DEVICE, "--out", out)
+    moved = calibrate("transfer", "--from", DEVICE, "--to", "l40s", "--out", out)
+    for outcome in (tables, table, moved):
+        assert outcome.code == 2
+        assert f"{out} is a device profile, which stays as it is" in outcome.error_line
+    assert out.read_bytes() == before
+
+
+def test_a_new_profile_says_that_its_link_is_assumed(
+    calibrate: Run, few: Path, tmp_path: Path
+) -> None:
+    outcome = calibrate("fit", "--data", few, "--device", "mine", "--out", tmp_path / "mine.json")
+    assert (
+        "mine: nvlink_bytes_per_s 3e+11 is assumed: that of a100_sxm_80gb; not measured with one "
+        "GPU." in outcome.err
+    )
+
+
+def test_kernels_without_rows_are_told_with_where_their_profile_has_them_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    device = load_profile("rtx6000_ada")
+    priors = priors_of(device, "2026-01-02")
+    fit: Any = SimpleNamespace(
+        fitted={}, notes={}, file=SimpleNamespace(num_failures={}), priors=priors, device=device
+    )
+    rows_fit._report(fit, device.kernels)
+    lines = capsys.readouterr().err.splitlines()
+    told = "as in profile rtx6000_ada, transferred from a100_sxm_80gb (extrapolated)"
+    assert f"moe: no rows, {told}" in lines
+
+
+def test_times_in_the_wrong_unit_are_warned_of(calibrate: Run, few: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    lines = [json.loads(line) for line in few.read_text().splitlines()]
+    for line in lines:
+        for name in ("p20_s", "p50_s", "p80_s"):
+            if name in line:
+                line[name] /= 1e3
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ("--data", rows, "--device", DEVICE, "--out", tmp_path / "own.json")
+    outcome = calibrate("fit", *arguments)
+    assert outcome.code == 0
+    warnings = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
+    assert any(
+        line.startswith("warning: gemm: the fit is poor, error on held-") for line in warnings
+    )
+    right = calibrate("fit", "--data", few, "--device", DEVICE, "--out", tmp_path / "own.json")
+    assert "warning" not in right.err
+
+
+def test_rows_that_the_fit_left_out_are_told(calibrate: Run, few: Path, tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "own.json"
+    lines = [json.loads(line) for line in few.read_text().splitlines()]
+    slow = next(line for line in lines if line.get("params", {}).get("data_set_bytes") == 2**29)
+    for name in ("p20_s", "p50_s", "p80_s"):
+        slow[name] *= 3
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert calibrate("fit", "--data", rows, "--device", DEVICE, "--out", out).code == 0
+    validate = ("validate", "--profile", out, "--data", rows)
+    line = "l2: 10 rows compared, of which the fit used 9: the others were too far off it"
+    assert line in calibrate(*validate).out
+    report = json.loads(calibrate(*validate, "--json").out)
+    numbers = {one["kernel"]: one["num_rows_fit"] for one in report["comparisons"]}
+    assert numbers == {"l2": 9, "gemm": None}
+
+
+def test_an_overlay_is_compared_by_its_name(calibrate: Run, tmp_path: Path) -> None:
+    overlay = hidden_profile(tmp_path, step_overhead_s=3e-3).rename(tmp_path / "overlay.json")
+    outcome = calibrate("compare", DEVICE, overlay)
+    assert outcome.code == 0
+    assert "hidden" in outcome.out
+    assert "overlay" not in outcome.out
 
 
 def test_validate_compares_a_profile_with_its_rows(

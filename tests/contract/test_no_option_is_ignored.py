@@ -95,6 +95,10 @@ CHANGES_BESIDE = {
     "frontend.hash_block_s": ("frontend.enabled=true", "frontend.hash_block_s=1e-5"),
     "frontend.output_token_s": ("frontend.enabled=true", "frontend.output_token_s=2e-4"),
     "trace.copy_offsets": ("trace.copies=2", "trace.copy_offsets=even"),
+    "routing.assume_dispatches": (
+        "routing.view_delay_s=0.5",
+        "routing.assume_dispatches=true",
+    ),
     "trace.replay_think_time_s": ("trace.replay_concurrency=4", "trace.replay_think_time_s=1"),
 }
 """Changed key -> the override that it needs, and the one that changes it."""

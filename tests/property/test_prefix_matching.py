@@ -133,7 +133,14 @@ def test_a_match_is_what_every_instance_would_answer(
 @settings(max_examples=150, deadline=None)
 @given(
     run=runs(),
-    view=st.sampled_from([{}, {"view_delay_s": 0.035}, {"publish_period_s": 0.05}]),
+    view=st.sampled_from(
+        [
+            {},
+            {"view_delay_s": 0.035},
+            {"publish_period_s": 0.05},
+            {"view_delay_s": 0.035, "assume_dispatches": True},
+        ]
+    ),
 )
 def test_what_a_router_is_told_does_not_depend_on_macro_steps(
     run: Run, view: dict[str, float]

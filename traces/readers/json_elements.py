@@ -32,6 +32,7 @@ class JsonElements:
         self._decoder = json.JSONDecoder(object_pairs_hook=self._with_keys)
         self._repeated: str | None = None
         self._buffer, self._at, self._line = "", 0, 1
+        self._last_line = 1
 
     @property
     def sha256(self) -> str:
@@ -75,7 +76,8 @@ class JsonElements:
     def _end(self, is_list: bool) -> None:
         if is_list != (self._peek() == "]"):
             why = "list has no end" if is_list else "] without ["
-            raise self._reading.refuse(self._line, f"not valid JSON: {why}")
+            line = self._line if self._peek() else self._last_line
+            raise self._reading.refuse(line, f"not valid JSON: {why}")
         self._at += is_list
         if self._peek():
             raise self._reading.refuse(self._line, "not valid JSON: text after the end of the list")
@@ -88,6 +90,7 @@ class JsonElements:
                 self._at += 1
             self._line += self._buffer.count("\n", start, self._at)
             if self._at < len(self._buffer):
+                self._last_line = self._line
                 return self._buffer[self._at]
             if not self._more():
                 return ""
@@ -100,12 +103,15 @@ class JsonElements:
             except json.JSONDecodeError as error:
                 if self._more():
                     continue
-                line = self._line + self._buffer.count("\n", self._at, error.pos)
+                # Where the file is cut short, what follows its last text is no line of it.
+                end = min(error.pos, len(self._buffer.rstrip(_BLANK)))
+                line = self._line + self._buffer.count("\n", self._at, end)
                 why = f"not valid JSON: {error.msg.removesuffix(' at')}"
                 raise self._reading.refuse(line, why) from None
             except (ValueError, RecursionError) as error:
                 raise self._reading.refuse(self._line, f"not valid JSON: {error}") from None
             self._line += self._buffer.count("\n", self._at, end)
+            self._last_line = self._line
             self._at = end
             assert isinstance(value, dict)
             return value

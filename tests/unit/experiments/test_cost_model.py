@@ -1,5 +1,11 @@
 """The ladder of fidelity: which cost model a configuration gives, and what it refuses."""
 
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from experiments.composing import compose_config
@@ -161,3 +167,54 @@ def test_the_cascade_counts_in_the_blocks_of_the_engine() -> None:
         assert isinstance(cost, CalibratedCost)
         found.append(step_s(cost.attention, batch))
     assert found[0] < found[1]
+
+
+def test_a_size_without_an_all_reduce_is_told_by_the_name_of_its_option(tmp_path: Path) -> None:
+    def measure_sixteen_instead(kernels: Any) -> None:
+        kernels["all_reduce"]["values"]["groups"][2]["num_gpus"] = 16
+
+    profile = own_profile(tmp_path, measure_sixteen_instead)
+    own = ("hardware=from_file", f"hardware.path={profile}")
+    with pytest.raises(ConfigError) as caught:
+        cost_of(*own, "cluster.tensor_parallel=8")
+    line = "cluster.tensor_parallel must be 1, 2, 4, 16 for an all-reduce, found 8"
+    assert str(caught.value) == line
+    cost_of(*own, "cluster.tensor_parallel=4")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "remedy"),
+    [
+        ("mixed_attention", "kernel.mixed_batch=separate"),
+        ("l2", "hardware.fidelity=calibrated"),
+        ("shared_prefix", "hardware.fidelity=calibrated"),
+    ],
+)
+def test_a_kernel_that_a_profile_lacks_is_told_with_what_does_without_it(
+    tmp_path: Path, kernel: str, remedy: str
+) -> None:
+    profile = own_profile(tmp_path, lambda kernels: kernels.update({kernel: None}))
+    own = ("hardware=from_file", f"hardware.path={profile}")
+    with pytest.raises(ConfigError) as caught:
+        cost_of(*own)
+    text = str(caught.value)
+    kernels = profile.parent / "kernels" / profile.name
+    assert text.startswith(f"device mine has no calibrated {kernel} kernel; ")
+    assert f"{kernels} lacks it: {remedy}" in text
+    assert "flocksim-calibrate transfer" in text
+    assert "needs FOLDER" not in text, "the file is there"
+    cost_of(*own, remedy)
+
+
+def own_profile(folder: Path, change: Callable[[Any], object]) -> Path:
+    """An A100 by another name, with other kernels."""
+    packaged = files("hwmodels") / "profiles"
+    device = json.loads((packaged / "a100_sxm_80gb.json").read_text())
+    kernels = json.loads((packaged / "kernels" / "a100_sxm_80gb.json").read_text())
+    kernels["device"] = "mine"
+    change(kernels["kernels"])
+    profile = folder / "gpu.json"
+    profile.write_text(json.dumps(device | {"name": "mine"}))
+    (folder / "kernels").mkdir()
+    (folder / "kernels" / "gpu.json").write_text(json.dumps(kernels))
+    return profile

@@ -23,6 +23,7 @@ OVERLAY = Overlay(
     error_after={"tpot_ratio": 0.02},
     num_requests_fit=50,
     num_requests_heldout=50,
+    fidelity="roofline",
 )
 
 
@@ -43,6 +44,7 @@ def test_an_overlay_comes_back_from_its_file(tmp_path: Path) -> None:
         error_after=None,
         num_requests_fit=None,
         num_requests_heldout=None,
+        fidelity=None,
     )
     assert set(bare.to_json()) == {"overlay_of", "name", "date", "constants"}
     assert overlay_of(path, bare.to_json()) == bare
@@ -56,6 +58,7 @@ def test_the_device_has_the_changed_constants_and_all_others_of_its_base(tmp_pat
     assert found.sources["num_sms"] == base.sources["num_sms"]
     assert (found.title, found.date) == (f"{base.title}, overlay mine", "2026-01-02")
     assert found.kernels is base.kernels
+    assert (base.fitted_fidelity, found.fitted_fidelity) == ("", "roofline")
 
 
 def test_every_constant_can_be_changed(tmp_path: Path) -> None:

@@ -324,6 +324,18 @@ BAD_FILES: dict[str, tuple[Any, str, int, str]] = {
         "start times span 2e+09",
     ),
     "cut": (VllmBenchTrace, json.dumps(vllm())[:-9], 1, "not valid JSON: "),
+    "cut after a comma": (
+        VllmBenchTrace,
+        json.dumps(vllm()).rpartition(", ")[0] + ",",
+        1,
+        "not valid JSON: ",
+    ),
+    "cut after a line": (
+        VllmBenchTrace,
+        json.dumps(vllm(), indent=1).rpartition("\n")[0] + "\n\n\n",
+        json.dumps(vllm(), indent=1).count("\n"),
+        "not valid JSON: ",
+    ),
     "text": (VllmBenchTrace, "done\n", 1, "'done\\n': must be a JSON object"),
     "no report": (
         GuideLlmTrace,

@@ -256,7 +256,7 @@ BAD_FILES: dict[str, tuple[str, int, str]] = {
     "counts": ('{"prompt_len": 1, "output_len": 0}', 1, "output_len 0: must be an integer from 1"),
     "string": ('["x"]', 1, "'\"x\"]\\n': must be a JSON object"),
     "cut": ('[{"messages":\n [3, \n}', 3, "not valid JSON: Expecting value"),
-    "no end": (json.dumps(TWO)[:-1], 2, "not valid JSON: list has no end"),
+    "no end": (json.dumps(TWO)[:-1], 1, "not valid JSON: list has no end"),
     "comma": (json.dumps(TWO)[:-1] + ",]", 1, "not valid JSON: comma before ]"),
     "no comma": (
         json.dumps(TWO).replace('}, {"id', '} {"id'),

@@ -65,6 +65,10 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda r: gemm(r)["columns"]["m"].__setitem__(3, 0), "gemm: columns: m 0.0 is not allowed"),
     (lambda r: gemm(r)["columns"]["m"].__setitem__(3, 1.5), "columns: m 1.5 is not allowed"),
     (lambda r: gemm(r)["time_s"].__setitem__(3, 0.0), "gemm: time_s 0.0 is not allowed"),
+    (lambda r: gemm(r)["time_s"].__setitem__(3, 5e-10), "time_s 5e-10 is not allowed: must be"),
+    (lambda r: gemm(r)["time_s"].__setitem__(3, 11.0), "must be from 1e-09 to 10 s"),
+    (lambda r: gemm(r)["time_s"].__setitem__(3, 1e300), "numbers below 1e+300 in size, found 1e"),
+    (lambda r: r.update(kernels=dict.fromkeys(TABLED_KERNELS)), "kernels: all are null"),
     (lambda r: gemm(r)["time_s"].__setitem__(3, float("nan")), "time_s: must be numbers"),
     (lambda r: gemm(r)["time_s"].__setitem__(3, 10**400), "time_s: must be numbers"),
     (
