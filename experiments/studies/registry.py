@@ -9,6 +9,21 @@ from sim.errors import ConfigError
 _TARGETS = {
     "validate_vllm_a100": "experiments.studies.vllm_a100.study.ValidateVllmA100",
     "validate_ada_cascade": "experiments.studies.ada_cascade.study.ValidateAdaCascade",
+    "feather_standard": "experiments.studies.feather.standard.FeatherStandard",
+    "feather_attribution": "experiments.studies.feather.attribution.FeatherAttribution",
+    "feather_groups": "experiments.studies.feather.groups.FeatherGroups",
+    "feather_prefix": "experiments.studies.feather.prefix.FeatherPrefix",
+    "feather_output": "experiments.studies.feather.output.FeatherOutput",
+    "feather_no_sharing": "experiments.studies.feather.no_sharing.FeatherNoSharing",
+    "feather_deviating": "experiments.studies.feather.deviating.FeatherDeviating",
+    "feather_one_prefix": "experiments.studies.feather.one_prefix.FeatherOnePrefix",
+    "feather_models": "experiments.studies.feather.models.FeatherModels",
+    "feather_load": "experiments.studies.feather.rate.FeatherLoad",
+    "feather_chunk": "experiments.studies.feather.chunk.FeatherChunk",
+    "feather_reward": "experiments.studies.feather.reward.FeatherReward",
+    "feather_midpoint": "experiments.studies.feather.midpoint.FeatherMidpoint",
+    "feather_a100": "experiments.studies.feather.packed.FeatherA100",
+    "feather_splits": "experiments.studies.feather.splits.FeatherSplits",
 }
 
 STUDIES = tuple(_TARGETS)
