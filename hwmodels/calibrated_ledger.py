@@ -46,7 +46,8 @@ class CalibratedLedger(RooflineLedger):
     def _note_tree(self, batch: DecodeBatchView, num_steps: int) -> None:
         """Note what the requests of a run share."""
         tree = batch.tree
-        assert tree is not None
+        if tree is None:  # nothing in the workload is shared
+            return
         self._notes.extend(_pack_note(batch.max_context_tokens, self._tree_log.note(tree), -1))
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
@@ -189,7 +190,7 @@ class CalibratedLedger(RooflineLedger):
 
     def _noted_trees(self, num_runs: int) -> tuple[npt.NDArray[np.void], NotedTrees]:
         """A note per run; those of steps that were planned but never executed are left out."""
-        if not self._kernels.uses_prefix_tree:
+        if not self._notes:
             return np.zeros(num_runs, dtype=_NOTE_DTYPE), self._tree_log.trees()
         notes = np.frombuffer(bytes(self._notes), dtype=_NOTE_DTYPE)
         return notes[:num_runs], self._tree_log.trees()

@@ -213,7 +213,8 @@ class Cluster:
         if spec.scheduler is not None:
             cost = scheduled = ScheduledCost(cost, spec.scheduler, policy, spec.rules.lag > 0)
         running: dict[int, Request] = {}
-        running_tree = RunningPrefixTree(tree, running) if cost.uses_prefix_tree else None
+        has_tree = cost.uses_prefix_tree and tree.num_nodes > 0
+        running_tree = RunningPrefixTree(tree, running) if has_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
         instance = self._instance_class()(
             instance_id=index,

@@ -117,7 +117,7 @@ class DecodeBatchView(Protocol):
     @property
     @abstractmethod
     def tree(self) -> RunningTree | None:
-        """Running prefix tree; None unless the cost model asks for it."""
+        """Running prefix tree; None unless the cost model asks and the workload shares anything."""
 
 
 RunTable = npt.NDArray[np.void]

@@ -8,10 +8,10 @@ import numpy as np
 from hwmodels.attention.cascade_rule import CascadeRule
 from hwmodels.attention.choice import KernelChoice
 from hwmodels.attention.decode_steps import DecodeSteps, saved_tokens
-from hwmodels.attention.l2_reads import HIT_TOKENS, L2Reads
+from hwmodels.attention.l2_reads import HIT_TOKENS, L2Reads, TreeSums
 from hwmodels.attention.prefill_pricer import PrefillPricer
 from hwmodels.attention.pricer import AttentionPricer, Savings
-from hwmodels.decode_pricer import BLOCK_TOKENS, DecodePricer, straggler
+from hwmodels.decode_pricer import BLOCK_TOKENS, BatchPrice, DecodePricer, straggler
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.l2_curve import L2Curve
 from hwmodels.kernels.shared_prefix import SharedPrefixModel
@@ -155,13 +155,17 @@ class FlashPricer(AttentionPricer):
         shares = tree is not None and bool(tree.tokens_by_members) and reads.has_l2
         per_block = HIT_TOKENS * batch_size
         can_split = batch_size <= decode.largest_split
+        sums: TreeSums = (0, 0, 0.0, 1)
+        price: BatchPrice | None = None
         while num_steps:
-            price = decode.price(batch_size, longest)
-            fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
+            if price is None or can_split:
+                price = decode.price(batch_size, longest)
+                fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
+                if shares:
+                    assert tree is not None
+                    sums = reads.sums(batch_size, tree, price.requests_per_wave, common)
             steps, saved = num_steps, 0.0
             if shares:
-                assert tree is not None
-                sums = reads.sums(batch_size, tree, price.requests_per_wave, common)
                 saved = reads.saved_tokens(batch_size, context_tokens, sums)
             if shares or can_split:
                 steps = min(steps, -(-(per_block - context_tokens % per_block) // batch_size))

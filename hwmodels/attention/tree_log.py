@@ -15,7 +15,7 @@ class TreeLog:
         has_common: whether what all running requests share is wanted too.
     """
 
-    __slots__ = ("_common", "_ends", "_entries", "_has_common", "_sums", "_version")
+    __slots__ = ("_common", "_ends", "_entries", "_has_common", "_sums", "_tree", "_version")
 
     def __init__(self, has_common: bool) -> None:
         self._has_common = has_common
@@ -23,6 +23,7 @@ class TreeLog:
         self._ends = array("q", (0, 0))
         self._entries = array("q")
         self._version = self._common = -1
+        self._tree: RunningTree | None = None
 
     def note(self, tree: RunningTree) -> int:
         """Number of the tree as it is now."""
@@ -30,8 +31,8 @@ class TreeLog:
             return 0
         version = tree.version
         common = tree.common_tokens if self._has_common else 0
-        if version != self._version or common != self._common:
-            self._version, self._common = version, common
+        if version != self._version or common != self._common or tree is not self._tree:
+            self._version, self._common, self._tree = version, common, tree
             self._sums.extend((tree.shared_tokens, tree.path_tokens, tree.num_pairs, common))
             self._entries.extend(tree.tokens_by_members)
             self._entries.extend(tree.tokens_by_members.values())
