@@ -315,6 +315,13 @@ def _write_line(
     The same operations in the same order as `DecodePricer.attention_s` and `FlashPricer.step_s`.
     """
     fixed_s, slope_s, late_s, extra_s, scale, constant_s = times_s
+    if not extra_s:  # adding 0 and multiplying by 1 would change no bit
+        for context_tokens in contexts:
+            attention_s = fixed_s + (context_tokens * slope_s - late_s / context_tokens)
+            end_s += attention_s + constant_s
+            view[at] = end_s
+            at += 1
+        return end_s
     for context_tokens in contexts:
         attention_s = fixed_s + (context_tokens * slope_s - late_s / context_tokens)
         end_s += (attention_s + extra_s) * scale + constant_s
