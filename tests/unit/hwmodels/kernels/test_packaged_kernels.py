@@ -68,7 +68,8 @@ def mixed_ratio(device: DeviceSpec) -> FloatArray:
         32,
         8,
     )
-    ratio: FloatArray = found_s / bound_s(device, flops, moved_bytes)
+    limit_s = bound_s(device, flops, np.asarray(moved_bytes, dtype=np.float64))
+    ratio: FloatArray = found_s / limit_s
     return ratio
 
 
