@@ -189,7 +189,7 @@ def _bounds(key: str, values: Mapping[str, Any], high: int) -> tuple[int, int]:
 
 def _require_keys(key: str, kind: str, given: Any, needed: set[str]) -> None:
     if set(given) != needed:
-        names = ", ".join(sorted(map(str, given))) or "nothing"
+        names = ", ".join(sorted(" ".join(str(name).split()) for name in given)) or "nothing"
         raise ConfigError(f"{key} has {names}: kind {kind} needs {_KINDS[kind][1]}")
 
 

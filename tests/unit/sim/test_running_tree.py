@@ -238,6 +238,8 @@ class Recounter(ConstantCost):
     def recount(self, batch: DecodeBatchView) -> float:
         self.steps_left -= 1
         tree = batch.tree
+        if tree is None:  # the workload shares nothing
+            return self.step_s
         assert isinstance(tree, RunningPrefixTree)
         if self.steps_left >= 0:
             return self.step_s
