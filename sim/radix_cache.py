@@ -12,6 +12,7 @@ Source: SGLang `radix_cache.py`, `common.py` (allocation), `schedule_batch.py`; 
 docs/engine.md.
 """
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 
@@ -38,6 +39,7 @@ class RadixCache(KvCache):
     """
 
     __slots__ = (
+        "_completed",
         "_held_nodes",
         "_leaves",
         "_tree",
@@ -73,6 +75,8 @@ class RadixCache(KvCache):
         self._tree = RadixTree(self._first_block, self._num_blocks)
         self._held_nodes: dict[int, RadixNode] = {}
         self._leaves: list[tuple[int, int, RadixNode]] = []
+        # Requests that go on after the prefill batch that has just ended, not cached yet.
+        self._completed: deque[Request] = deque()
 
     # -- lookup ----------------------------------------------------------------------------------
 
@@ -181,6 +185,19 @@ class RadixCache(KvCache):
 
     # -- caching ---------------------------------------------------------------------------------
 
+    def cache_in_turn(self, request: Request) -> None:
+        """As `cache_unfinished`, but after those before it in the batch that end with the batch.
+
+        They are released one by one, each in its turn; `cache_completed` comes when all are.
+        """
+        self._completed.append(request)
+
+    def cache_completed(self) -> None:
+        """Cache the requests whose turn has not come yet, in the order of the batch."""
+        completed = self._completed
+        while completed:
+            self.cache_unfinished(completed.popleft())
+
     def cache_unfinished(self, request: Request) -> None:
         """Put what a running request has computed into the tree, where others can find it.
 
@@ -199,6 +216,9 @@ class RadixCache(KvCache):
         What a finished one has computed stays in the tree; what a retracted one (`can_resume`) has
         decoded is lost, and what it has prefilled stays until it is evicted.
         """
+        completed = self._completed
+        while completed and completed[0].admission_index < request.admission_index:
+            self.cache_unfinished(completed.popleft())
         held = self._held_nodes[request.request_id]
         if can_resume or not self.prefix_caching:
             self._free(request.computed_tokens - held.end)

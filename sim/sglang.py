@@ -267,6 +267,8 @@ class Sglang:
         decoding = [r for r in instance.running.values() if r.phase == DECODING]
         decoding.sort(key=lambda r: (batch.generated_tokens(r), -r.prompt_tokens), reverse=True)
         clock = batch.clock
+        # That the step does not fit is found by evicting for it, so everything evictable is gone.
+        kv.make_free(len(decoding))
         while len(decoding) > 1:
             request = decoding.pop()
             intervals = request.intervals + batch.token_intervals(request)

@@ -96,7 +96,8 @@ class SglangBatch(DecodeBatch):
         self._planned_pause = self.step + 1
 
     def resume(self) -> None:
-        """The prefill batch is over; requests that it completed have entered."""
+        """The prefill batch is over; requests that it completed have entered or been released."""
+        self._kv.cache_completed()
         num_requests, context_tokens, squares = self._parked
         self.num_requests += num_requests
         self.context_tokens += context_tokens
@@ -137,7 +138,7 @@ class SglangBatch(DecodeBatch):
             heappush(self._longest, (-offset, request.admission_index, request))
         if self.tree is not None:
             self.tree.add(request.prompt_nodes)
-        self._kv.cache_unfinished(request)
+        self._kv.cache_in_turn(request)
 
     def leave(self, request: Request) -> None:
         """Take a request out, after finish or retraction, and bring its counters to now."""

@@ -191,14 +191,12 @@ class Twin:
         for request in emitting:
             request.generated += 1
             request.token_steps.append(self.num_steps)
-        if kind == "prefill":
-            for request in emitting:
-                if not request.has_ended:
-                    self.cache_unfinished(request)
         for request in emitting:
             if request.has_ended:
                 self.cache_finished(request)
                 self.to_arrive.note_end(request.index, now_s)
+            elif kind == "prefill":
+                self.cache_unfinished(request)
 
     def cache_unfinished(self, request: TwinRequest) -> None:
         if not self.limits.radix_cache:
