@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "compare",
     "compose",
+    "decisions",
     "load",
     "metrics",
     "plot",
@@ -152,12 +153,26 @@ def steps(runs: "Sequence[Run]") -> "pd.DataFrame":
     return _stacked(runs, [one.steps if one.metrics or not could_run else None for one in runs])
 
 
+def decisions(runs: "Sequence[Run]") -> "pd.DataFrame":
+    """One row per routed request, of all runs that could be simulated.
+
+    Columns: `run`, `policy` and the keys that vary, then those of decisions.parquet.
+
+    Raises:
+        ResultError: a run was made without ``output.decisions=true``.
+    """
+    could_run = any(one.metrics for one in runs)
+    tables = [one.decisions if one.metrics or not could_run else None for one in runs]
+    return _stacked(runs, tables)
+
+
 def compare(
     runs: "Sequence[Run]",
     baseline: str | None = None,
     *,
     by: str | None = None,
     policy_keys: str | Sequence[str] = (),
+    unit_keys: str | Sequence[str] = (),
     level: float = 0.95,
     interval: str = "t",
 ) -> "pd.DataFrame":
@@ -168,6 +183,7 @@ def compare(
         baseline: policy to compare with; None takes the first.
         by: tenant or slo_class, to break down by it.
         policy_keys: a key, or several, that make different policies instead of different settings.
+        unit_keys: a key, or several, whose values are repeats of one setting, as seeds are.
         level: coverage of the intervals.
         interval: t, bootstrap or percentile, of the means.
 
@@ -184,6 +200,7 @@ def compare(
         baseline=baseline,
         by=by,
         policy_keys=_several(policy_keys),
+        unit_keys=_several(unit_keys),
         level=level,
         interval=interval,
     )[0]

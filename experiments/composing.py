@@ -13,6 +13,7 @@ GROUPS = (
     "kernel",
     "cluster",
     "engine",
+    "executor",
     "batching",
     "routing",
     "eviction",

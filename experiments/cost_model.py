@@ -11,10 +11,10 @@ from experiments.schema.job import JobConfig, KernelConfig
 from hwmodels.attention.choice import KernelChoice
 from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import DeviceSpec
+from hwmodels.executors.executor import KernelCost
 from hwmodels.model_shape import ModelShape
 from hwmodels.roofline import RooflineCost
 from sim.errors import ConfigError
-from sim.interfaces import CostModel
 
 ENGINE_KERNELS = {"sim.sglang.Sglang": "flashinfer"}
 """Attention kernel of engines whose steps either prefill or decode; all others run flash.
@@ -55,7 +55,7 @@ def kernel_choice(kernel: KernelConfig, engine: str) -> KernelChoice:
     return choice
 
 
-def cost_model(config: JobConfig, device: DeviceSpec, shape: ModelShape) -> CostModel:
+def cost_model(config: JobConfig, device: DeviceSpec, shape: ModelShape) -> KernelCost:
     """The cost model that the job asks for.
 
     Raises:

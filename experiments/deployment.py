@@ -5,6 +5,10 @@ from pathlib import Path
 
 from experiments.chosen_device import chosen_device
 from experiments.cost_model import cost_model
+from experiments.disaggregation import decode_config, with_roles
+from experiments.kv_tiers import tiers_of
+from experiments.schema.cluster import RoleConfig
+from experiments.schema.executor import fitted_executor, left_capacity
 from experiments.schema.front_end import front_end_of, why_unhashed
 from experiments.schema.job import JobConfig
 from experiments.schema.scheduler import scheduler_of
@@ -15,14 +19,16 @@ from experiments.sglang_sizes import (
     sglang_capacity,
 )
 from hwmodels.device import DeviceSpec
+from hwmodels.executors.executor import Fitting, KernelCost
 from hwmodels.memory import KvCapacity, kv_capacity
 from hwmodels.model_catalogue import load_model
 from hwmodels.model_shape import ModelShape
 from sim.cluster import ClusterSpec
 from sim.engine_rules import EngineRules
-from sim.errors import CapacityError
+from sim.errors import CapacityError, ConfigError
 from sim.interfaces import CostModel
 from sim.sglang import Sglang
+from sim.tiers.spec import TierSpec
 from sim.units import GIB
 
 LARGE_GPU_BYTES = 70 * GIB
@@ -59,7 +65,11 @@ class Deployment:
         num_fitting_blocks: KV blocks that the whole memory of the GPU would hold; None unless
             their number was given.
         fidelity: how steps are priced, a name of `hardware.fidelity`.
+        gpu_cost: what steps take on the GPU, before the executor.
+        fitting: the executor, and the memory it reserves.
         spec: the cluster.
+        decode: the instances that only decode, as if they were a cluster; None where there are
+            none.
     """
 
     device: DeviceSpec
@@ -68,7 +78,10 @@ class Deployment:
     capacity: KvCapacity | None
     num_fitting_blocks: int | None
     fidelity: str
+    gpu_cost: KernelCost
+    fitting: Fitting
     spec: ClusterSpec
+    decode: "Deployment | None" = None
 
 
 def default_sizes(device: DeviceSpec) -> EngineSizes:
@@ -133,12 +146,11 @@ def build_deployment(config: JobConfig) -> Deployment:
     hardware, model = config.hardware, config.model
     device = chosen_device(hardware)
     shape = load_model(Path(model.path) if model.path else str(model.name))
+    if model.max_context_tokens is not None:
+        shape = replace(shape, max_context_tokens=model.max_context_tokens)
     is_sglang = _is_sglang(config)
     sizes = sglang_sizes(config, device, shape) if is_sglang else engine_sizes(config, device)
     cost = cost_model(config, device, shape)
-    rules = config.engine.build(
-        max_num_seqs=sizes.max_num_seqs, max_num_batched_tokens=sizes.max_num_batched_tokens
-    )
     capacity = _capacity(config, device, shape, sizes)
     num_gpu_blocks = config.engine_options.num_gpu_blocks
     num_fitting_blocks = None
@@ -147,16 +159,50 @@ def build_deployment(config: JobConfig) -> Deployment:
     else:
         num_fitting_blocks = _num_fitting_blocks(config, device, shape, sizes)
     assert num_gpu_blocks is not None
-    spec = _cluster_spec(config, num_gpu_blocks, rules, cost)
+    fitting = fitted_executor(
+        config,
+        cost,
+        capacity=capacity,
+        num_gpu_blocks=num_gpu_blocks,
+        max_num_seqs=sizes.max_num_seqs,
+        has_own_graph_memory=is_sglang,
+    )
+    sizes = replace(sizes, max_num_seqs=fitting.max_num_seqs)
+    rules = config.engine.build(
+        max_num_seqs=sizes.max_num_seqs, max_num_batched_tokens=sizes.max_num_batched_tokens
+    )
+    tiers = tiers_of(config, device, shape)
+    spec = _cluster_spec(config, fitting.num_gpu_blocks, rules, fitting.cost, tiers)
+    decode = None
+    if config.roles is not None:
+        decode = _decode_deployment(config, config.roles)
+        spec = with_roles(spec, config.roles, device, shape, decode.spec)
     return Deployment(
         device=device,
         shape=shape,
         sizes=sizes,
-        capacity=capacity,
+        capacity=left_capacity(capacity, fitting),
         num_fitting_blocks=num_fitting_blocks,
         fidelity=hardware.fidelity,
+        gpu_cost=cost,
+        fitting=fitting,
         spec=spec,
+        decode=decode,
     )
+
+
+def _decode_deployment(config: JobConfig, roles: RoleConfig) -> Deployment:
+    """The instances that only decode; what is wrong with them is not said of the others.
+
+    Raises:
+        ConfigError: sizes that do not fit each other.
+        CapacityError: the model does not fit the GPU.
+    """
+    try:
+        return build_deployment(decode_config(config, roles))
+    except ConfigError as error:
+        where = "decode instances (cluster.decode_*, else engine.*)"
+        raise type(error)(f"{where}: {error}") from error
 
 
 def _capacity(
@@ -208,7 +254,11 @@ def _capacity_at(
 
 
 def _cluster_spec(
-    config: JobConfig, num_gpu_blocks: int, rules: EngineRules, cost: CostModel
+    config: JobConfig,
+    num_gpu_blocks: int,
+    rules: EngineRules,
+    cost: CostModel,
+    tiers: TierSpec | None,
 ) -> ClusterSpec:
     options = config.engine_options
     hashes_prompts = not why_unhashed(config.engine, options.prefix_caching)
@@ -230,9 +280,12 @@ def _cluster_spec(
         view_delay_s=config.routing_options.view_delay_s,
         publish_period_s=config.routing_options.publish_period_s,
         assume_dispatches=config.routing_options.assume_dispatches,
+        tie_shift=config.routing_options.tie_shift,
         front_end=front_end_of(config.frontend, hashes_prompts),
         scheduler=scheduler_of(config.scheduler),
+        tiers=tiers,
         record_costs=config.output.steps,
+        record_decisions=config.output.decisions,
         check=config.check,
     )
     spec.validate()

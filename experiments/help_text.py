@@ -23,20 +23,30 @@ _KEYS = """
 Keys most often changed (flocksim --cfg job shows all of them with their values):
   trace.path=FILE          the trace; trace.limit, trace.window_s, trace.rate_scale cut or stretch
   cluster.num_instances    replicas; cluster.tensor_parallel: GPUs of each
+  cluster=disaggregated    prefill and decode apart: cluster.num_prefill, cluster.num_decode,
+                           cluster.link, cluster.transfer, routing@cluster.decode_routing=NAME
+  cluster=aligned_serve    and decode batches of similar KV length, from a pool on the host:
+                           cluster.host_pool_bytes, cluster.feeder.k_min, cluster.feeder.batch_ratio
+  model.max_context_tokens=N   a longer context than the model was made for, OPT's 2,048 say
   engine.max_num_seqs, engine.max_num_batched_tokens     seats and token budget of a step
   engine.num_gpu_blocks    KV blocks as your engine logged them; engine.gpu_memory_utilization
   engine.prefix_caching, engine.async_scheduling, engine.max_model_len
   routing.view_delay_s, routing.publish_period_s         how old a router's view is
+  routing.tie_shift=1      a placebo: the same router, ties fall to other instances
   frontend.enabled=true    API server, prompt hashing and detokeniser on the path of every latency
   scheduler.enabled=true   CPU time of the batch policy, added to its steps
+  kv_tiers.host_bytes=N    host memory behind the prefix caches, of so many bytes;
+                           kv_tiers.remote_bytes: a store behind that (docs/kv_tiers.md)
   slo.ttft_s, slo.tpot_s   what counts as goodput
   trace.load=0.7           the rate, as a share of the flood throughput of this cluster under
                            least_requests; trace.flood=true: all requests at once
   hardware.fidelity=roofline   price steps by peaks alone instead of fitted kernels and L2 hits
   kernel=flash_cascade     another attention kernel; kernel.family, kernel.mixed_batch
+  executor=cuda_graph      how steps are launched, what they pad and reserve (docs/executors.md)
   replications=N           N runs with other draws, the same for every policy: means over them
   trace.warmup_s, trace.warmup_requests   requests that count in no figure
-  output.steps=true (steps.parquet), output.timeline=true (timeline.json.gz for Perfetto)
+  output.steps=true (steps.parquet), output.timeline=true (timeline.json.gz for Perfetto),
+  output.decisions=true (decisions.parquet: every choice of the router, with its scores)
   seed, check=true (verify the simulator's invariants), hydra.run.dir=DIR, hydra.sweep.dir=DIR
 """
 
@@ -46,7 +56,7 @@ EXAMPLES = (
     "flocksim trace=azure trace.path=AzureLLMInferenceTrace_conv.csv trace.limit=5000",
     "flocksim trace=synthetic trace.rate_per_s=20 trace.prompt=1024 trace.output=1-256",
     "flocksim trace=mix trace.parts.chat.trace.rate_per_s=8 trace.parts.batch.tenant=nightly",
-    "flocksim model=llama2_70b cluster.tensor_parallel=4 hardware=h100_sxm",
+    "flocksim cluster=splitwise model=llama2_70b cluster.tensor_parallel=4 hardware=h100_sxm",
     "flocksim model=hf model.path=my_model/config.json engine.num_gpu_blocks=20000",
     "flocksim trace.rate_scale=2 routing=power_of_two routing.view_delay_s=0.5",
     "flocksim admission=token_bucket admission.rate_tokens_per_s=10000 slo.ttft_s=1",

@@ -5,7 +5,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.composing import compose_config
+from experiments.composing import GROUPS, compose_config
+from experiments.help_text import options_of
 from experiments.schema.suggest import unknown_name
 
 _NO_KEY = re.compile(
@@ -124,6 +125,9 @@ def _missing_option(error: Any) -> str:
     if not error.missing_cfg_file or error.options is None:
         return _first_line(str(error))
     group, _, option = error.missing_cfg_file.rpartition("/")
+    elsewhere = [other for other in GROUPS if option in options_of(other)]
+    if group in GROUPS and elsewhere:
+        return f"{group}={option}: is an option of {elsewhere[0]}; write {elsewhere[0]}={option}"
     return unknown_name("option", option, error.options, f"{group}={option}")
 
 

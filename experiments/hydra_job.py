@@ -10,7 +10,7 @@ from experiments.job import JobRun, run_job
 from experiments.summary import deployment_lines, make_console, print_summary
 from experiments.sweep.log import SweepLog
 from experiments.sweep.overwriting import refuse_overwriting
-from experiments.sweep.reuse import key_of, stored_key
+from experiments.sweep.reuse import reusable_key_of, stored_key
 from experiments.sweep.spread import print_spread
 from experiments.sweep.task import Task, outcome_of, run_task
 
@@ -86,7 +86,7 @@ def _run_in_sweep(
         fault=fault,
     )
     key = stored_key(directory)
-    if fault is None and key is not None and key == key_of(plain, choices):
+    if fault is None and key is not None and key == reusable_key_of(plain, choices):
         outcome = outcome_of(task, "skipped", "its result is there")
     elif (lost := refuse_overwriting([task])) is not None:
         outcome = outcome_of(task, "busy", lost)

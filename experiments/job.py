@@ -18,7 +18,12 @@ from experiments.results.documents import Identity, result_document, run_documen
 from experiments.results.job_key import job_key
 from experiments.results.json_text import json_text
 from experiments.results.replications import Replication, pooled_gaps, replication_of
-from experiments.results.tables import write_distributions, write_requests, write_steps
+from experiments.results.tables import (
+    write_decisions,
+    write_distributions,
+    write_requests,
+    write_steps,
+)
 from experiments.results.timeline import write_timeline
 from experiments.results.warmup import refuse_endless_warmup
 from experiments.schema.job import JobConfig, read_job
@@ -33,7 +38,7 @@ ShowProgress = Callable[[int, str], AbstractContextManager[Progress | None]]
 DOCUMENTS = ("result.json", "run.json")
 """Removed before anything is written, written last: they never lie beside another job's files."""
 
-OPTIONAL_FILES = ("steps.parquet", "timeline.json.gz")
+OPTIONAL_FILES = ("steps.parquet", "timeline.json.gz", "decisions.parquet")
 """Written on request; those of an earlier job in the same directory would mislead."""
 
 ALL_FILES = (*DOCUMENTS, "requests.parquet", "distributions.parquet", *OPTIONAL_FILES)
@@ -210,6 +215,8 @@ def _write(run: JobRun, overrides: Sequence[str], directory: Path) -> None:
     write_distributions(directory / "distributions.parquet", *pooled_gaps(runs))
     if run.job.output.steps:
         write_steps(directory / "steps.parquet", [one.steps for one in runs])
+    if run.job.output.decisions:
+        write_decisions(directory / "decisions.parquet", [one.decisions for one in runs])
     if run.job.output.timeline:
         write_timeline(directory / "timeline.json.gz", run.result)
     run.wall_s["write"] = time.perf_counter() - started_s

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.deployment import Deployment
 from experiments.job import JobRun
+from experiments.kv_tiers import loads_line, tiers_line
 from experiments.quantities import amount, count, digits, duration, percent, rate
+from experiments.results.executor_notes import reserved_line
 from experiments.results.flags import is_told
 from experiments.results.gpu_time import told_shares
+from experiments.results.handover import handover_line, roles_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,10 +68,17 @@ def deployment_lines(deployment: Deployment, tensor_parallel: int) -> list[str]:
     kv_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens
     gpus = f"{tensor_parallel} x " if tensor_parallel > 1 else ""
     lines = [
-        f"{deployment.shape.name} on {spec.num_instances} x ({gpus}{deployment.device.name}), "
+        f"{deployment.shape.name} on {spec.num_all_instances} x ({gpus}{deployment.device.name}), "
         f"{spec.num_gpu_blocks:,} KV blocks per instance ({kv_tokens:,} tokens)"
     ]
     lines.append(f"  {capacity.summary()}" if capacity else "  KV blocks as given")
+    reserved = reserved_line(deployment)
+    if reserved is not None:
+        lines.append(f"  {reserved}")
+    if spec.disaggregation is not None:
+        lines.append(roles_line(spec, spec.disaggregation))
+    if spec.tiers is not None:
+        lines.append(tiers_line(spec.tiers))
     front_end = spec.front_end
     if front_end is not None:
         lines.append(
@@ -100,13 +110,22 @@ def print_summary(run: JobRun, console: "Console") -> None:
     console.print(_latency_table(metrics))
     if "frontend_in_mean_s" in metrics:
         _print_line(console, ttft_line(metrics))
+    if "handover_mean_s" in metrics:
+        _print_line(console, handover_line(metrics))
     console.print(_figure_table(run))
+    tiers = run.deployment.spec.tiers
+    if tiers is not None:
+        _print_line(console, loads_line(metrics, tiers))
     shares = told_shares(metrics)
     if shares:
         _print_line(console, f"GPU time: {shares}")
     if metrics["scheduler_cpu_ratio"] is not None:
         share = percent(metrics["scheduler_cpu_ratio"])
         _print_line(console, f"scheduler: its CPU time is {share} of the GPU's")
+    if run.document["routing"] is not None:
+        _print_line(console, decision_line(run.document["routing"]))
+    if metrics["num_hotspot_alarms"] is not None:
+        _print_line(console, hotspot_line(metrics))
     regime = run.document["regime"]
     if regime is not None:
         _print_line(console, f"regime: {regime} ({REGIME_HINTS[regime]})")
@@ -120,6 +139,26 @@ def ttft_line(metrics: Mapping[str, Any]) -> str:
     """Mean time to first token and its parts, behind a front end."""
     parts = " + ".join(f"{name} {duration(metrics[key])}" for name, key in _TTFT_PARTS.items())
     return f"TTFT = {parts} (means)"
+
+
+def decision_line(routing: Mapping[str, Any]) -> str:
+    """What other instances would have given the routed requests."""
+    return (
+        f"decisions: {percent(routing['longer_hit_elsewhere_ratio'])} had a longer hit elsewhere "
+        f"({digits(routing['hit_tokens_given_up_mean_tokens'])} tokens given up per request), "
+        f"{percent(routing['fewer_requests_elsewhere_ratio'])} fewer requests elsewhere, "
+        f"{percent(routing['dominated_choice_ratio'])} an instance better in one and worse in "
+        "neither"
+    )
+
+
+def hotspot_line(metrics: Mapping[str, Any]) -> str:
+    """What the router's detector of hotspots did."""
+    return (
+        f"hotspots: {count(metrics['num_hotspot_alarms'])} alarms, "
+        f"{count(metrics['num_hotspot_filters'])} filters, "
+        f"{count(metrics['num_hotspot_filtered_requests'])} requests kept from the holders"
+    )
 
 
 def _print_line(console: "Console", line: str) -> None:

@@ -64,6 +64,8 @@ class CalibratedCost(CostModel):
         uses_l2: whether hits in L2 decide about prices.
         attention: prices the attention of all layers.
         uses_prefix_tree: whether prices depend on what running requests share.
+        overhead_s: host time per step; `overhead_request_s` per request of the step.
+        layers_s, logits_s: times per number of tokens or sampled positions priced so far, seconds.
     """
 
     def __init__(
@@ -89,18 +91,19 @@ class CalibratedCost(CostModel):
         )
         self.uses_prefix_tree = self.attention.uses_tree
         self._small_ops = device.kernel("small_ops")
-        self._write_run_ends, self._mixed_s = self.attention.write_run_ends, self.attention.mixed_s
-        self._host_s, self._host_request_s = device.step_overhead_s, device.step_overhead_request_s
+        self._write_run_ends = self.attention.write_run_ends
+        self.overhead_s = device.step_overhead_s
+        self.overhead_request_s = device.step_overhead_request_s
         self._decode_constant_s: dict[int, float] = {}
         self._layers: dict[int, TokenTimes] = {}
         self._logits: dict[int, TokenTimes] = {}
-        self._layers_s: dict[int, float] = {}
-        self._logits_s: dict[int, float] = {}
+        self.layers_s: dict[int, float] = {}
+        self.logits_s: dict[int, float] = {}
         self.tokens_s(1, 1)  # a kernel that is missing must be told now
 
     def host_s(self, num_requests: IntArray) -> FloatArray:
         """Host time of steps with so many requests, seconds."""
-        times_s = self._host_s + num_requests * self._host_request_s
+        times_s = self.overhead_s + num_requests * self.overhead_request_s
         return np.asarray(times_s, dtype=np.float64)
 
     def decode_step_s(self, batch: DecodeBatchView) -> float:
@@ -135,21 +138,11 @@ class CalibratedCost(CostModel):
     ) -> None:
         """Write the ends of decode-only steps."""
         size = batch.num_requests
-        self._write_run_ends(
-            size,
-            batch.context_tokens,
-            batch.context_tokens_squared,
-            batch.max_context_tokens,
-            batch.tree,
-            num_steps,
-            self._decode_constant_s.get(size) or self._price_decode(size),
-            start_s,
-            ends.view,
-            at,
-        )
+        constant_s = self._decode_constant_s.get(size) or self._price_decode(size)
+        self._write_run_ends(batch, num_steps, constant_s, start_s, ends.view, at)
 
     def _price_decode(self, num_requests: int) -> float:
-        host_s = self._host_s + num_requests * self._host_request_s
+        host_s = self.overhead_s + num_requests * self.overhead_request_s
         constant_s = host_s + self.tokens_s(num_requests, num_requests)
         self._decode_constant_s[num_requests] = constant_s
         return constant_s
@@ -158,24 +151,7 @@ class CalibratedCost(CostModel):
         """Duration of the next step with decodes and prefill chunks, seconds."""
         if not chunks:
             return self.decode_step_s(batch)
-        num_tokens = num_sampled = size = batch.num_requests
-        for new_tokens, _, is_last in chunks:
-            num_tokens += new_tokens
-            num_sampled += is_last
-        attention_s = self._mixed_s(
-            size,
-            batch.context_tokens,
-            batch.context_tokens_squared,
-            batch.max_context_tokens,
-            batch.tree,
-            chunks,
-        )
-        try:
-            tokens_s = self._layers_s[num_tokens] + self._logits_s[num_sampled]
-        except KeyError:
-            tokens_s = self.tokens_s(num_tokens, num_sampled)
-        host_s = self._host_s + (size + len(chunks)) * self._host_request_s
-        return host_s + tokens_s + attention_s
+        return self.open_ledger().mixed_step_s(batch, chunks)
 
     @property
     def kernels_in_use(self) -> list[str]:
@@ -192,8 +168,8 @@ class CalibratedCost(CostModel):
 
     def tokens_s(self, num_tokens: int, num_sampled: int) -> float:
         """Time of a step without attention and host, seconds."""
-        layers_s = self._layers_s[num_tokens] = self.layer_times(num_tokens).total_s
-        logits_s = self._logits_s[num_sampled] = self.logits_times(num_sampled).total_s
+        layers_s = self.layers_s[num_tokens] = self.layer_times(num_tokens).total_s
+        logits_s = self.logits_s[num_sampled] = self.logits_times(num_sampled).total_s
         return layers_s + logits_s
 
     def layer_times(self, num_tokens: int) -> TokenTimes:

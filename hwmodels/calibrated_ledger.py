@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hwmodels.attention.decode_steps import DecodeSteps, NotedTrees
 from hwmodels.attention.l2_reads import HIT_TOKENS
 from hwmodels.attention.tree_log import TreeLog
-from hwmodels.roofline_ledger import IntArray, RooflineLedger, Terms
+from hwmodels.roofline_ledger import IntArray, RooflineLedger, Terms, pack_chunk
 from sim.interfaces import DecodeBatchView, FloatArray, PrefillChunk, RunTable
 
 if TYPE_CHECKING:
@@ -38,27 +38,54 @@ class CalibratedLedger(RooflineLedger):
     def __init__(self, cost: "CalibratedCost") -> None:
         super().__init__(cost.roofline)
         self._kernels = cost
+        self._mixed_s = cost.attention.mixed_s
+        self._is_cascaded = cost.kernel.name == "flash_cascade"
+        self._mixes_by_sums = cost.attention.mixes_by_sums
+        self._largest_special = cost.attention.largest_special
         self._notes = bytearray()
-        self._tree_log = TreeLog(has_common=cost.kernel.reads_nodes_once)
+        self._log_note = self._notes.extend
+        self._has_common = cost.kernel.reads_nodes_once
+        self._tree_log = TreeLog(has_common=self._has_common)
         if cost.uses_prefix_tree:
             self.add_decode = self._note_tree
 
     def _note_tree(self, batch: DecodeBatchView, num_steps: int) -> None:
         """Note what the requests of a run share."""
-        tree = batch.tree
+        tree, log = batch.tree, self._tree_log
         if tree is None:  # nothing in the workload is shared
             return
-        self._notes.extend(_pack_note(batch.max_context_tokens, self._tree_log.note(tree), -1))
+        number = log.number  # asked for only where it may have changed
+        if tree.version != log.version or self._has_common or tree is not log.tree:
+            number = log.note(tree)
+        # In a batch that is not split, nothing that is saved depends on the longest context.
+        is_special = batch.num_requests <= self._largest_special
+        self._log_note(_pack_note(batch.max_context_tokens if is_special else 1, number, -1))
 
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
         """Price one step with prefill chunks and note them, seconds."""
-        self.note_chunks(chunks)
-        tree = batch.tree
+        cost, tree = self._kernels, batch.tree
+        tokens = sampled = size = batch.num_requests
+        for new_tokens, prefix_tokens, is_last in chunks:
+            tokens += new_tokens
+            sampled += is_last
+            self._log_chunk(pack_chunk(new_tokens, prefix_tokens, is_last))
+        longest = batch.max_context_tokens
         if tree is not None:
-            number = self._tree_log.note(tree)
-            cascaded = self._kernels.attention.cascaded_tokens(batch.num_requests, tree, chunks)
-            self._notes.extend(_pack_note(batch.max_context_tokens, number, cascaded))
-        return self._kernels.mixed_step_s(batch, chunks)
+            log, cascaded = self._tree_log, 0
+            number = log.number
+            if tree.version != log.version or self._has_common or tree is not log.tree:
+                number = log.note(tree)
+            if self._is_cascaded:
+                cascaded = cost.attention.cascaded_tokens(size, tree, chunks)
+            self._log_note(_pack_note(longest, number, cascaded))
+        squares = 0 if self._mixes_by_sums else batch.context_tokens_squared
+        attention_s = self._mixed_s(size, batch.context_tokens, squares, longest, tree, chunks)
+        try:  # this is `cost.tokens_s`, spelled out because it runs for every mixed step
+            tokens_s = cost.layers_s[tokens] + cost.logits_s[sampled]
+        except KeyError:
+            tokens_s = cost.tokens_s(tokens, sampled)
+        host_s = cost.overhead_s + (size + len(chunks)) * cost.overhead_request_s
+        return host_s + tokens_s + attention_s
 
     def _terms(self, runs: RunTable, durations_s: FloatArray) -> Terms:
         """Cost terms of each run, by the names of `CostTotals`. Shape (runs,) each."""
@@ -74,10 +101,11 @@ class CalibratedLedger(RooflineLedger):
         gemm_s, small_ops_s, collective_s = (layers + logits).T
         host_s = cost.host_s(decodes + num_chunks)
         rest_s = steps * (gemm_s + small_ops_s + collective_s + host_s)
+        notes, trees = self._noted_trees(len(runs))
         decode_s, prefill_s = self._attention(
-            runs, decodes > 0, num_chunks > 0, np.maximum(durations_s - rest_s, 0.0)
+            runs, notes, trees, num_chunks > 0, np.maximum(durations_s - rest_s, 0.0)
         )
-        unread, hit = self._savings(runs, steps, decodes)
+        unread, hit = self._savings(runs, notes, trees, steps)
         logical_tokens = steps * contexts + decodes * (steps * (steps - 1) // 2)
         read = logical_tokens * cost.roofline.context_bytes - unread
         none = np.zeros(len(runs), dtype=np.int64)
@@ -92,7 +120,7 @@ class CalibratedLedger(RooflineLedger):
             "hbm_bytes": terms["hbm_bytes"]
             - unread
             - hit
-            - self._chunks_unread(runs, decodes, num_chunks),
+            - self._chunks_unread(notes, decodes, num_chunks),
             "l2_read_bytes": read if cost.uses_l2 else none,
             "l2_hit_bytes": hit,
         }
@@ -100,7 +128,8 @@ class CalibratedLedger(RooflineLedger):
     def _attention(
         self,
         runs: RunTable,
-        has_decodes: npt.NDArray[np.bool_],
+        notes: npt.NDArray[np.void],
+        trees: NotedTrees,
         has_chunks: npt.NDArray[np.bool_],
         attention_s: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
@@ -110,11 +139,10 @@ class CalibratedLedger(RooflineLedger):
         equally long, and the chunks the rest.
         """
         decode_s = np.where(has_chunks, 0.0, attention_s)
-        both = np.flatnonzero(has_chunks & has_decodes)
+        both = np.flatnonzero(has_chunks & (runs["num_decodes"] > 0))
         if len(both):
             size = runs["num_decodes"][both].astype(np.float64)
             total = runs["context_tokens"][both].astype(np.float64)
-            notes, trees = self._noted_trees(len(runs))
             alone = DecodeSteps(
                 batch_size=size,
                 context_tokens=total,
@@ -129,16 +157,19 @@ class CalibratedLedger(RooflineLedger):
         return decode_s, attention_s - decode_s
 
     def _savings(
-        self, runs: RunTable, steps: IntArray, decodes: IntArray
+        self,
+        runs: RunTable,
+        notes: npt.NDArray[np.void],
+        trees: NotedTrees,
+        steps: IntArray,
     ) -> tuple[IntArray, IntArray]:
         """KV bytes that the decodes of each run need not read, and those that they read from L2.
 
         Shape (runs,) each.
         """
         token_bytes = self._kernels.roofline.context_bytes
-        notes, trees = self._noted_trees(len(runs))
         unread, hit = np.zeros(len(runs), dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
-        sharing = np.flatnonzero((decodes > 0) & (notes["tree"] > 0))
+        sharing = np.flatnonzero((runs["num_decodes"] > 0) & (notes["tree"] > 0))
         for piece in _pieces(steps[sharing]):
             rows = sharing[piece]
             first, counts, batch = self._stretches(runs[rows], notes[rows], steps[rows], trees)
@@ -147,12 +178,13 @@ class CalibratedLedger(RooflineLedger):
                 found[rows] = np.add.reduceat(counts * _whole(tokens * token_bytes), first)
         return unread, hit
 
-    def _chunks_unread(self, runs: RunTable, decodes: IntArray, num_chunks: IntArray) -> IntArray:
+    def _chunks_unread(
+        self, notes: npt.NDArray[np.void], decodes: IntArray, num_chunks: IntArray
+    ) -> IntArray:
         """KV bytes that the chunks of each run need not read, for a cascade does once for all.
 
         Shape (runs,).
         """
-        notes, _ = self._noted_trees(len(runs))
         common = np.where(num_chunks > 0, np.maximum(notes["cascaded"], 0), 0)
         spared = np.maximum(num_chunks - (decodes == 0), 0)
         unread: IntArray = common * spared * self._kernels.roofline.context_bytes

@@ -5,9 +5,8 @@ requests and of splits alone worked out once: a step then takes half a microseco
 call takes fifty. Both agree up to rounding.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import NamedTuple
 
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.model_shape import ModelShape
@@ -18,7 +17,8 @@ BLOCK_TOKENS = 128
 """Context tokens that a thread block takes at a time."""
 
 
-class BatchPrice(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPrice:
     """Constants of a batch size and a number of splits, all layers.
 
     Attributes:

@@ -55,6 +55,7 @@ class KvCapacity:
         kv_bytes: what remains for the KV cache.
         block_bytes: KV bytes of one block.
         block_tokens: tokens of one block.
+        executor_bytes: graphs or staging of the executor.
     """
 
     tensor_parallel: int
@@ -67,6 +68,7 @@ class KvCapacity:
     kv_bytes: int
     block_bytes: int
     block_tokens: int
+    executor_bytes: int = 0
 
     @property
     def num_blocks(self) -> int:
@@ -80,13 +82,14 @@ class KvCapacity:
 
     def summary(self) -> str:
         """One line with every term in GiB."""
+        executor = f" - executor {self.executor_bytes / GIB:.2f}" if self.executor_bytes else ""
         return (
             f"{self.num_blocks:,} KV blocks of {self.block_tokens} tokens: "
             f"{self.budget_bytes / GIB:.2f} GiB usable of {self.hbm_capacity_bytes / GIB:.2f}"
             f" - weights {self.weight_bytes / GIB:.2f}"
             f" - activations {self.activation_bytes / GIB:.2f}"
             f" - CUDA context {self.cuda_context_bytes / GIB:.2f}"
-            f" - collective buffers {self.collective_buffer_bytes / GIB:.2f}"
+            f" - collective buffers {self.collective_buffer_bytes / GIB:.2f}{executor}"
             f" = {self.kv_bytes / GIB:.2f} GiB per GPU"
         )
 

@@ -12,7 +12,7 @@ from hwmodels.kernels.prefill_attention import PrefillAttentionModel
 from hwmodels.model_shape import ModelShape
 from sim.interfaces import PrefillChunk
 
-_HALF_TILE = TILE_TOKENS // 2
+_HALF_TILE, _LAST_OF_TILE = TILE_TOKENS // 2, TILE_TOKENS - 1
 
 
 class MixedPricer:
@@ -73,17 +73,23 @@ class MixedPricer:
             hbm_tokens: context tokens of the decodes that come from HBM, where L2 serves shared
                 ones; None: all.
         """
-        pairs = new_sum = context_sum = longest_chunk = most_tiles = 0
-        for new_tokens, prefix_tokens, _ in chunks:
-            tiles = (new_tokens + (TILE_TOKENS - 1)) // TILE_TOKENS
-            pairs += tiles * (prefix_tokens + _HALF_TILE * (tiles + 1))
-            context = prefix_tokens + new_tokens
-            new_sum += new_tokens
-            context_sum += context
-            if context > longest_chunk:
-                longest_chunk = context
-            if tiles > most_tiles:
-                most_tiles = tiles
+        if len(chunks) == 1:  # most steps
+            ((new_sum, prefix_tokens, _),) = chunks
+            most_tiles = (new_sum + _LAST_OF_TILE) // TILE_TOKENS
+            pairs = most_tiles * (prefix_tokens + _HALF_TILE * (most_tiles + 1))
+            context_sum = longest_chunk = prefix_tokens + new_sum
+        else:
+            pairs = new_sum = context_sum = longest_chunk = most_tiles = 0
+            for new_tokens, prefix_tokens, _ in chunks:
+                tiles = (new_tokens + _LAST_OF_TILE) // TILE_TOKENS
+                pairs += tiles * (prefix_tokens + _HALF_TILE * (tiles + 1))
+                context = prefix_tokens + new_tokens
+                new_sum += new_tokens
+                context_sum += context
+                if context > longest_chunk:
+                    longest_chunk = context
+                if tiles > most_tiles:
+                    most_tiles = tiles
         time_s = self._launch_s + new_sum * self._new_token_s + context_sum * self._context_s
         work_s = pairs * self._pair_s
         tail_s = longest_chunk * self._tail_s

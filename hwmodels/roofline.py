@@ -156,7 +156,9 @@ class RooflineCost(CostModel):
 
     def open_ledger(self) -> RooflineLedger:
         """An empty ledger for one instance."""
-        return RooflineLedger(self)
+        ledger = RooflineLedger(self)
+        ledger.write_chunk_ends = ledger.price_chunks
+        return ledger
 
     def tokens_s(self, num_tokens: int, num_sampled: int) -> float:
         """Time of all layers and of the logits, attention aside, seconds."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
 from sim.interfaces import CostLedger, DecodeBatchView, FloatArray, PrefillChunk, RunTable
+from sim.step_ends import StepEnds
 
 if TYPE_CHECKING:
     from hwmodels.roofline import RooflineCost, TokenCost
@@ -22,7 +23,8 @@ IntArray = npt.NDArray[np.int64]
 Terms = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
 
 _CHUNK_DTYPE = np.dtype([("new_tokens", "<i4"), ("prefix_tokens", "<i4"), ("is_last", "<i4")])
-_pack_chunk = Struct("<iii").pack
+pack_chunk = Struct("<iii").pack
+"""Makes the bytes of the note of a chunk."""
 
 
 class RooflineLedger(CostLedger):
@@ -47,7 +49,7 @@ class RooflineLedger(CostLedger):
         for new_tokens, prefix_tokens, is_last in chunks:
             tokens += new_tokens
             sampled += is_last
-            self._log_chunk(_pack_chunk(new_tokens, prefix_tokens, is_last))
+            self._log_chunk(pack_chunk(new_tokens, prefix_tokens, is_last))
             compute_s = new_tokens * (2 * prefix_tokens + new_tokens + 1) * cost.half_pair_s
             memory_s = new_tokens * cost.chunk_token_s + prefix_tokens * cost.context_byte_s
             prefill_s += compute_s if compute_s > memory_s else memory_s
@@ -58,10 +60,37 @@ class RooflineLedger(CostLedger):
         constant_s = cost.overhead_s + tokens_s + decodes * cost.decode_s
         return context_tokens * cost.context_token_s + constant_s + prefill_s
 
-    def note_chunks(self, chunks: Sequence[PrefillChunk]) -> None:
-        """Note the chunks of a step that somebody else prices."""
-        for new_tokens, prefix_tokens, is_last in chunks:
-            self._log_chunk(_pack_chunk(new_tokens, prefix_tokens, is_last))
+    def price_chunks(
+        self,
+        batch: DecodeBatchView,
+        chunk: PrefillChunk,
+        num_steps: int,
+        start_s: float,
+        ends: StepEnds,
+        at: int,
+    ) -> None:
+        """Price steps that prefill chunk after chunk of one prompt, and note them.
+
+        Same operations in the same order as `mixed_step_s`, so that every end is the same bit for
+        bit.
+        """
+        cost, decodes, context_tokens = self._cost, batch.num_requests, batch.context_tokens
+        new_tokens, prefix_tokens, _ = chunk
+        tokens_s = cost.tokens_s(decodes + new_tokens, decodes)
+        constant_s = cost.overhead_s + tokens_s + decodes * cost.decode_s
+        context_token_s, context_byte_s = cost.context_token_s, cost.context_byte_s
+        half_pair_s, request_s = cost.half_pair_s, 1 * cost.overhead_request_s
+        own_s = new_tokens * cost.chunk_token_s
+        view, end_s = ends.view, start_s
+        for entry in range(at, at + num_steps):
+            self._log_chunk(pack_chunk(new_tokens, prefix_tokens, False))
+            compute_s = new_tokens * (2 * prefix_tokens + new_tokens + 1) * half_pair_s
+            memory_s = own_s + prefix_tokens * context_byte_s
+            prefill_s = request_s + (compute_s if compute_s > memory_s else memory_s)
+            end_s += context_tokens * context_token_s + constant_s + prefill_s
+            view[entry] = end_s
+            prefix_tokens += new_tokens
+            context_tokens += decodes
 
     def totals(self, runs: RunTable, durations_s: FloatArray) -> CostTotals:
         """Sums over `runs`, the first ones of the instance; whole numbers exactly."""

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.block_pager import BlockPager
 from sim.checked_instance import CheckedInstance
+from sim.decision_log import DecisionLog
 from sim.decode_batch import DecodeBatch
+from sim.disaggregation.spec import Disaggregation
 from sim.engine_rules import BringsParts, EngineRules
 from sim.errors import ConfigError, InvalidDecisionError
+from sim.executed_cost import ExecutedCost
 from sim.front_end import FrontEnd
 from sim.front_end_hashing import PromptHasher
 from sim.front_end_output import CheckedCountedInstance, CountedInstance
@@ -24,6 +28,7 @@ from sim.interfaces import (
 from sim.kv_cache import KvCache
 from sim.loads import DelayedView, Loads, PublishedView
 from sim.looped_instance import CheckedLoopedInstance, LoopedInstance
+from sim.paged_kv_cache import PagedKvCache
 from sim.prefix_tree import BlockGeometry, PrefixTree
 from sim.prefix_views import PrefixViews, Route, refuse_to_match
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
@@ -32,6 +37,9 @@ from sim.running_tree import RunningPrefixTree
 from sim.scheduler_cost import SchedulerCost
 from sim.scheduler_cost_steps import ScheduledCost
 from sim.step_clock import ARRIVAL, StepClock
+from sim.tie_shift import refuse_shift, shifting_ties
+from sim.tiers.spec import TierSpec
+from sim.tiers.tiers import TieredPrefixViews, Tiers
 
 MAX_INSTANCES = 65_536
 MAX_BLOCK_TOKENS = 65_536
@@ -58,9 +66,14 @@ class ClusterSpec:
         view_delay_s: age of the router's view, seconds.
         publish_period_s: period at which the router's view is published, 0 for live, seconds.
         assume_dispatches: whether the router adds what it has sent itself to a view that is old.
+        tie_shift: places by which the router's order of ties moves on, see `sim.tie_shift`.
         front_end: what stands between users and engines, None for nothing.
         scheduler: what the CPU time of the batch policy costs, None for nothing.
+        disaggregation: what takes over after the prefill, None for nothing: then `num_instances`
+            prefill and decode.
+        tiers: what lies behind the prefix caches of the GPUs, None for nothing.
         record_costs: hand back the cost terms of every run of steps.
+        record_decisions: hand back every decision of the router, see `sim.decision_log`.
         check: verify the invariants while the simulation runs.
     """
 
@@ -79,10 +92,28 @@ class ClusterSpec:
     view_delay_s: float = 0.0
     publish_period_s: float = 0.0
     assume_dispatches: bool = False
+    tie_shift: int = 0
     front_end: FrontEnd | None = None
     scheduler: SchedulerCost | None = None
+    disaggregation: Disaggregation | None = None
+    tiers: TierSpec | None = None
     record_costs: bool = False
+    record_decisions: bool = False
     check: bool = False
+
+    @property
+    def num_all_instances(self) -> int:
+        """Instances of every role."""
+        parts = self.disaggregation
+        return self.num_instances + (0 if parts is None else parts.decode.num_instances)
+
+    @property
+    def least_gpu_blocks(self) -> int:
+        """KV blocks of an instance with the fewest, the null block included."""
+        parts = self.disaggregation
+        if parts is None:
+            return self.num_gpu_blocks
+        return min(self.num_gpu_blocks, parts.decode.num_gpu_blocks)
 
     def validate(self) -> None:
         """Check the values against each other.
@@ -119,6 +150,7 @@ class ClusterSpec:
                 "routing.assume_dispatches=true has no effect on a live view: leave it out, or set "
                 "routing.view_delay_s or routing.publish_period_s"
             )
+        refuse_shift(self.tie_shift, self.num_instances, self.router)
         self._refuse_unreported_prefixes()
         if self.front_end is not None:
             self.front_end.validate()
@@ -129,6 +161,10 @@ class ClusterSpec:
                 )
         if self.scheduler is not None:
             self.scheduler.validate()
+        if self.disaggregation is not None:
+            self.disaggregation.validate(self)
+        if self.tiers is not None:
+            self.tiers.validate(self)
 
     def _refuse_unreported_prefixes(self) -> None:
         """A router cannot hear late of a cache that reports no events."""
@@ -155,7 +191,9 @@ class Cluster:
 
     Attributes:
         instances: the replicas.
+        tiers: what lies behind their prefix caches, None for nothing.
         hashers: what stands before them and hashes prompts, empty where nothing does.
+        decisions: what the router decided, None unless it is recorded.
     """
 
     def __init__(
@@ -171,30 +209,46 @@ class Cluster:
         self.spec = spec
         self.clock = clock
         self.log = log
-        self.loads = Loads(spec.num_instances)
+        num_instances = self._count_instances()
+        self.loads = Loads(num_instances)
         self.stale_view: PublishedView | DelayedView | None = None
         if spec.publish_period_s:
             self.stale_view = PublishedView(self.loads, spec.publish_period_s)
         elif spec.view_delay_s:
             self.stale_view = DelayedView(self.loads, spec.view_delay_s)
         geometry = BlockGeometry.of(tree, spec.block_tokens)
+        self.tiers: Tiers | None = None
+        if spec.tiers is not None:
+            self.tiers = Tiers(spec.tiers, spec.rules, num_instances, geometry)
         self._prefixes = self._prefix_views(geometry)
-        self.instances = [self._make_instance(i, geometry, tree) for i in range(spec.num_instances)]
+        self.executed: list[ExecutedCost] = []
+        self.instances = [self._make_instance(i, geometry, tree) for i in range(num_instances)]
         self.hashers = self._make_hashers()
-        self._doors: Sequence[Instance | PromptHasher] = self.hashers or self.instances
+        doors: Sequence[Instance | PromptHasher] = self.hashers or self.instances
+        self._doors = doors[: spec.num_instances]
         self.loads.kv_tokens_at = lambda i, time_s: self.instances[i].kv_tokens_at(time_s)
-        self._view = self.loads if self.stale_view is None else self.stale_view
+        self._view = self._view_of_router()
         if getattr(spec.router, "uses_kv_usage", False):
             self.loads.kv_usage_at = lambda i, time_s: self.instances[i].kv_usage_at(time_s)
         self._route: Route = spec.router.route
         if self._prefixes is not None:
-            self._prefixes.watch(self.instances)
+            self._prefixes.watch(self.instances[: spec.num_instances])
             self._route = self._prefixes.route
         if spec.assume_dispatches and self.stale_view is not None:
             self._route = self._assuming(self._route, self.stale_view)
+        if spec.tie_shift:
+            self._route = shifting_ties(
+                self._route, spec.router, spec.tie_shift, spec.num_instances
+            )
+        self.decisions: DecisionLog | None = None
+        if spec.record_decisions:
+            self.decisions = DecisionLog(spec.router, self._part_of(self.loads))
+            self._route = self.decisions.noting(self._route, self.instances[: spec.num_instances])
         self._receiver = self._on_arrival
         # The last token's KV is never written.
         self._max_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens + 1
+        if isinstance(spec.cost, ExecutedCost) and spec.cost.max_request_tokens is not None:
+            self._max_tokens = min(self._max_tokens, spec.cost.max_request_tokens)
         self._has_gates = (
             spec.max_model_len is not None
             or spec.admission is not None
@@ -206,33 +260,59 @@ class Cluster:
         if self._next is not None:
             clock.call_at(self._next.arrival_s, ARRIVAL, self._on_arrival)
 
+    def _count_instances(self) -> int:
+        """All instances; those that arrivals are sent to come first."""
+        return self.spec.num_instances
+
+    def _view_of_router(self) -> ClusterView:
+        """What the router sees: the counters, live or reported."""
+        return self._part_of(self.loads if self.stale_view is None else self.stale_view)
+
+    def _part_of(self, view: ClusterView) -> ClusterView:
+        """Of a view of all instances the part that arrivals are sent to."""
+        return view
+
+    def _spec_of(self, index: int) -> ClusterSpec:
+        """What an instance is made of."""
+        return self.spec
+
     def _make_instance(self, index: int, geometry: BlockGeometry, tree: PrefixTree) -> Instance:
-        spec = self.spec
+        spec = self._spec_of(index)
         cost, policy = spec.cost, spec.batching(index)
-        scheduled = None
+        macro_steps = spec.macro_steps
+        scheduled = executed = pager = None
+        if isinstance(cost, ExecutedCost):
+            cost = executed = cost.for_instance()
+            pager = executed.open_pager(spec.num_gpu_blocks - 1)
+            macro_steps = macro_steps and not executed.plans_every_step
         if spec.scheduler is not None:
             cost = scheduled = ScheduledCost(cost, spec.scheduler, policy, spec.rules.lag > 0)
         running: dict[int, Request] = {}
         has_tree = cost.uses_prefix_tree and tree.num_nodes > 0
         running_tree = RunningPrefixTree(tree, running) if has_tree else None
         eviction = spec.eviction() if spec.eviction is not None else None
-        instance = self._instance_class()(
+        instance = self._instance_class(index)(
             instance_id=index,
             clock=self.clock,
-            rules=spec.rules,
+            rules=spec.rules if self.tiers is None else self.tiers.rules,
             policy=policy,
             cost=cost,
-            kv=self._make_cache(index, geometry, eviction),
+            kv=self._make_cache(index, geometry, eviction, pager),
             batch=DecodeBatch(spec.block_tokens, running_tree),
             running=running,
             loads=self.loads,
             log=self.log,
-            macro_steps=spec.macro_steps,
+            macro_steps=macro_steps,
             stale_view=self.stale_view,
             pays_for_plans=scheduled is not None,
         )
         if scheduled is not None:
             scheduled.watch(instance)
+        if self.tiers is not None:
+            self.tiers.watch(instance)
+        if executed is not None:
+            executed.watch(instance)
+            self.executed.append(executed)
         return instance
 
     def _assuming(self, route: Route, stale_view: PublishedView | DelayedView) -> Route:
@@ -252,19 +332,28 @@ class Cluster:
         if not getattr(spec.router, "uses_prefix_match", False):
             self.loads.match = refuse_to_match(spec.router)
             return None
-        return PrefixViews(
-            spec.router, spec.rules, self.loads, self.stale_view, self.clock, geometry
-        )
+        views = PrefixViews if self.tiers is None else TieredPrefixViews
+        return views(spec.router, spec.rules, self.loads, self.stale_view, self.clock, geometry)
 
     def _make_cache(
-        self, index: int, geometry: BlockGeometry, eviction: EvictionPolicy | None
+        self,
+        index: int,
+        geometry: BlockGeometry,
+        eviction: EvictionPolicy | None,
+        pager: BlockPager | None,
     ) -> KvCache:
         spec, prefixes = self.spec, self._prefixes
-        if prefixes is None:
-            return KvCache(spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction)
-        return prefixes.make_cache(
-            index, spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction
-        )
+        if prefixes is not None:
+            return prefixes.make_cache(
+                index, spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction, pager
+            )
+        if self.tiers is not None:
+            return self.tiers.make_cache(
+                spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction
+            )
+        if pager is not None:
+            return PagedKvCache(pager, spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction)
+        return KvCache(spec.num_gpu_blocks, geometry, spec.prefix_caching, eviction)
 
     def _make_hashers(self) -> list[PromptHasher]:
         spec, front_end = self.spec, self.spec.front_end
@@ -282,8 +371,11 @@ class Cluster:
             for instance in self.instances
         ]
 
-    def _instance_class(self) -> type[Instance]:
-        if self._is_looped and self.spec.front_end is not None:
+    def _instance_class(self, index: int) -> type[Instance]:
+        is_counted = self._is_looped and self.spec.front_end is not None
+        if self.tiers is not None:
+            return self.tiers.instance_class(is_counted, self.spec.check)
+        if is_counted:
             return CheckedCountedInstance if self.spec.check else CountedInstance
         if self._is_looped:
             return CheckedLoopedInstance if self.spec.check else LoopedInstance

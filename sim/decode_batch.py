@@ -10,6 +10,9 @@ from heapq import heapify, heappop, heappush
 from sim.request import DECODING, FINISHED, Request
 from sim.running_tree import RunningPrefixTree
 
+_FEW = 24
+"""Requests among which the longest is found faster without a heap."""
+
 
 class DecodeBatch:
     """Requests that decode, in aggregate.
@@ -47,7 +50,8 @@ class DecodeBatch:
         self.finishes: list[tuple[int, int, Request]] = []
         self._block_tokens = block_tokens
         self._squared_offsets = 0
-        # Heap of (-offset, admission index, request) once somebody has asked for the longest.
+        # Heap of (-offset, admission index, request) once somebody has asked for the longest of a
+        # batch in which looking at every request would take longer.
         self._longest: list[tuple[int, int, Request]] | None = None
         self._longest_offset: int | None = None  # None: to be looked up
 
@@ -66,15 +70,15 @@ class DecodeBatch:
         self.num_requests += 1
         self.context_tokens += held + 1
         self._squared_offsets += offset * offset
-        phase = -offset % size
-        self.block_phases[phase] += 1
-        self.block_phases[phase + size] += 1
+        phases, phase = self.block_phases, -offset % size
+        phases[phase] += 1
+        phases[phase + size] += 1
         if self._longest is not None:
             heappush(self._longest, (-offset, request.admission_index, request))
-            if self._longest_offset is not None and offset > self._longest_offset:
-                self._longest_offset = offset
-        if self.tree is not None:
-            self.tree.add(request.prompt_nodes)
+        if self._longest_offset is not None and offset > self._longest_offset:
+            self._longest_offset = offset
+        if self.tree is not None and request.kv_path:
+            self.tree.add(request.kv_path if request.output_node < 0 else request.prompt_nodes)
 
     def leave(self, request: Request) -> None:
         """Take a request out, after finish or preemption, and bring its counters to now."""
@@ -89,11 +93,11 @@ class DecodeBatch:
         self._squared_offsets -= offset * offset
         if offset == self._longest_offset:
             self._longest_offset = None
-        phase = -offset % size
-        self.block_phases[phase] -= 1
-        self.block_phases[phase + size] -= 1
-        if self.tree is not None:
-            self.tree.remove(request.prompt_nodes)
+        phases, phase = self.block_phases, -offset % size
+        phases[phase] -= 1
+        phases[phase + size] -= 1
+        if self.tree is not None and request.kv_path:
+            self.tree.remove(request.kv_path if request.output_node < 0 else request.prompt_nodes)
 
     def pop_finished(self) -> list[Request]:
         """Requests whose last token the planned steps produce, in running order; they leave.
@@ -141,20 +145,32 @@ class DecodeBatch:
     @property
     def context_tokens_squared(self) -> int:
         """Sum of the squared contexts of the next step, tokens^2."""
-        age, count = self.step + 1, self.num_requests
-        offsets = self.context_tokens - count * age
-        return self._squared_offsets + age * (2 * offsets + count * age)
+        # With age a, offsets o and contexts c = o + a: sum of o^2 + a (2 c - a).
+        age = self.step + 1
+        return self._squared_offsets + age * (2 * self.context_tokens - self.num_requests * age)
 
     @property
     def max_context_tokens(self) -> int:
         """Longest context of the next step, tokens; 0 when nothing decodes."""
-        if not self.num_requests:
-            return 0
-        if self._longest_offset is None:
-            self._longest_offset = self._find_longest_offset()
-        return self.step + 1 + self._longest_offset
+        longest = self._longest_offset
+        if longest is None:
+            if not self.num_requests:
+                return 0
+            longest = self._longest_offset = self._find_longest_offset()
+        return self.step + 1 + longest
 
     def _find_longest_offset(self) -> int:
+        if self.num_requests <= _FEW:
+            self._longest = None
+            if len(self.finishes) == self.num_requests:  # no entry is stale
+                return max([r.computed_tokens - r.decode_start_step for _, _, r in self.finishes])
+            return max(
+                [
+                    request.computed_tokens - request.decode_start_step
+                    for _, index, request in self.finishes
+                    if request.phase == DECODING and request.admission_index == index
+                ]
+            )
         heap = self._longest
         if heap is None or len(heap) > 2 * self.num_requests + 64:
             heap = self._longest = [

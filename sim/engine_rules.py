@@ -30,8 +30,9 @@ class EngineRules(Protocol):
         blocks taken for decoding requests.
 
         Returns:
-            The number of decode steps for which planning anew would give this very plan: 1 if it
-            has prefill chunks, 0 if nothing can be scheduled.
+            The number of steps for which planning anew would give this very plan, 0 if nothing can
+            be scheduled. With prefill chunks 1; more only where `instance.runs_chunks`, for one
+            chunk that is not the last of its prompt, and as many tokens of it in every step.
         """
 
     @abstractmethod

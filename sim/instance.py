@@ -10,16 +10,18 @@ Not modelled here: the order of work inside a step, and anything between instanc
 Source of the asynchronous loop: vLLM v1 `EngineCore.step_with_batch_queue` (0.14, its default).
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
 from sim.instance_state import InstanceState
+from sim.interfaces import DecodeBatchView, PrefillChunk
 from sim.kv_cache import Hit
 from sim.recorder import COMPLETED, pack_run
 from sim.request import DECODING, FINISHED, PREFILLING, WAITING, Request
 from sim.step_clock import IDLE_WAKE, STEP_END
+from sim.step_ends import StepEnds
 
 MAX_RUN_STEPS = 4096
 """Longest run priced at once, steps."""
@@ -47,6 +49,7 @@ class Instance(InstanceState):
         "_plans_every_step",
         "_tells_steps",
         "_wake_callback",
+        "_write_chunk_ends",
         "_write_run_ends",
     )
 
@@ -64,6 +67,7 @@ class Instance(InstanceState):
             self._plan_step = self._plan_single_step
         self._decode_step_s = self.cost.decode_step_s
         self._write_run_ends = self.cost.write_run_ends
+        self._write_chunk_ends = self.ledger.write_chunk_ends or self._price_chunks
         self._mixed_step_s = self.ledger.mixed_step_s
         self._add_decode = self.ledger.add_decode
         self._log_run = self.run_log.rows.extend
@@ -84,12 +88,16 @@ class Instance(InstanceState):
         waiting[request.request_id] = request
         loads.num_waiting[i] += 1
         loads.num_requests[i] += 1
-        loads.queued_prefill_tokens[i] += request.prompt_tokens
+        loads.prefill_tokens[i] += request.prompt_tokens
         if view is not None:
             view.after_change(i, now_s)
         if self._hooks.on_arrival is not None:
+            if self._run_steps > 1 and self.plan.chunks:
+                self._sync_blocks()
             self._hooks.on_arrival(self, request, now_s)
-        if self._run_steps > 1:
+        if self._run_steps > 1 and self.plan.chunks:  # nobody is admitted before its end
+            self._chunk_arrivals_s.append(self.look_s())
+        elif self._run_steps > 1:
             policy = self.policy
             may_be_next = len(waiting) == 1 or not policy.admits_in_arrival_order
             if may_be_next and (self.rules.has_room(self) or self._plans_every_step):
@@ -157,7 +165,10 @@ class Instance(InstanceState):
             view = ends.view
             start_s = now_s if step == completed else view[step - 1]
             if chunks:
-                view[step] = start_s + self._mixed_step_s(batch, chunks)
+                if num_steps == 1:
+                    view[step] = start_s + self._mixed_step_s(batch, chunks)
+                else:
+                    self._begin_chunks(num_steps, start_s)
             elif num_steps == 1:
                 view[step] = start_s + self._decode_step_s(batch)
             else:
@@ -204,7 +215,11 @@ class Instance(InstanceState):
         batch, plan = self.batch, self.plan
         step, num_decodes, context_tokens = batch.step, batch.num_requests, batch.context_tokens
         chunks = plan.chunks
-        if not chunks:
+        if chunks:
+            if num_steps > 1:
+                self._commit_chunks(num_steps)
+                return
+        else:
             if num_steps > 1:
                 self._take_run_blocks(num_steps)
             if self._add_decode is not None:
@@ -230,6 +245,70 @@ class Instance(InstanceState):
                 self.zombies += batch.pop_finished()
         if plan.completing:
             self._begin_decoding(plan.completing)
+
+    # -- runs of prefill chunks ------------------------------------------------------------------
+
+    def _begin_chunks(self, num_steps: int, start_s: float) -> None:
+        """Price a run of steps that prefill chunk after chunk of one prompt; it is never cut."""
+        plan, ends, step = self.plan, self.step_ends, self.batch.step
+        plan.counted_chunks = 1
+        if self._chunk_arrivals_s:
+            self._chunk_arrivals_s = []
+        self._write_chunk_ends(self.batch, plan.chunks[0], num_steps, start_s, ends, step)
+        self.loads.note_chunk_run(self, start_s if self.lag else ends.view[step])
+
+    def _price_chunks(
+        self,
+        _batch: DecodeBatchView,
+        chunk: PrefillChunk,
+        num_steps: int,
+        start_s: float,
+        ends: StepEnds,
+        at: int,
+    ) -> None:
+        """Write the ends of a run of chunks, priced step by step."""
+        batch, end_s = self.batch, start_s
+        step, context_tokens = batch.step, batch.context_tokens
+        for entry in range(at, at + num_steps):
+            ends.view[entry] = end_s = end_s + self._mixed_step_s(batch, [chunk])
+            prefix_tokens = chunk.prefix_tokens + chunk.new_tokens
+            chunk = PrefillChunk(chunk.new_tokens, prefix_tokens, False)
+            batch.step += 1
+            batch.context_tokens += batch.num_requests
+        batch.step, batch.context_tokens = step, context_tokens
+
+    def _commit_chunks(self, num_steps: int) -> None:
+        """Apply a run of chunks: one row per step, as its chunks have been noted one by one."""
+        batch, block_tokens = self.batch, self.kv.block_tokens
+        first, size, context_tokens = batch.step, batch.num_requests, batch.context_tokens
+        new_tokens, prefix_tokens, _ = self.plan.chunks[0]
+        end, phases = prefix_tokens + new_tokens, batch.block_phases
+        arrivals_s = self._chunk_arrivals_s
+        waiting = num_waiting = len(self.waiting) - len(arrivals_s)
+        used_blocks = self._num_usable_blocks - self._free_at_plan
+        prompt_blocks = -(-end // block_tokens)
+        others = used_blocks - prompt_blocks
+        rows = b""
+        for step in range(first, first + num_steps):
+            if arrivals_s:
+                at = step - self.lag  # where the plan of the next step is made
+                num_come = bisect_right(arrivals_s, self.step_ends.view[at]) if at >= 0 else 0
+                waiting = num_waiting + num_come
+            used_blocks = others + prompt_blocks
+            rows += pack_run(step, 1, size, 1, new_tokens, context_tokens, waiting, used_blocks)
+            end += new_tokens
+            prompt_blocks = -(-end // block_tokens)
+            if size:
+                context_tokens += size
+                others += phases[(step + 1) % block_tokens]
+        self._log_run(rows)
+        self._take_run_blocks(num_steps)
+        self._count_chunks(num_steps)
+        self._run_steps = 0
+        if batch.advance(num_steps):
+            self.zombies += batch.pop_finished()
+
+    # -- the end of a request --------------------------------------------------------------------
 
     def _begin_decoding(self, completing: list[Request]) -> None:
         """Requests whose prefill the run completed have produced one token."""
@@ -262,7 +341,7 @@ class Instance(InstanceState):
                 self._close_output(request)
             if running.pop(request.request_id, None) is not None:
                 kv.release(request, request.computed_tokens // kv.block_tokens, False)
-                if tree is not None:
+                if tree is not None and tree.follows_running:
                     tree.release(request)
                 loads.num_running[i] -= 1
                 if self._hooks.on_finish is not None:
@@ -292,9 +371,10 @@ class Instance(InstanceState):
         request.computed_tokens = cached_tokens
         if hits:
             self.kv.hold(request, hits)
-            loads.queued_prefill_tokens[i] -= cached_tokens
-        if self.batch.tree is not None:
-            self.batch.tree.hold(request)
+            loads.prefill_tokens[i] -= cached_tokens
+        tree = self.batch.tree
+        if tree is not None and tree.follows_running:
+            tree.hold(request)
         request.admission_index = self._admission_index
         self._admission_index += 1
         if request.cached_tokens < 0:
@@ -334,7 +414,7 @@ class Instance(InstanceState):
             request.computed_tokens = 0
             self.waiting[request.request_id] = request
             self.waiting.move_to_end(request.request_id, last=False)
-            loads.queued_prefill_tokens[i] += request.total_tokens - left_to_prefill
+            loads.prefill_tokens[i] += request.total_tokens - left_to_prefill
         self._tell_of_preemption(request, now_s)
 
     def _tell_of_preemption(self, request: Request, now_s: float) -> None:

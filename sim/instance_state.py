@@ -5,6 +5,7 @@ Reads in the middle of a run are brought to the instant by formula; they change 
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from math import inf
 from typing import TYPE_CHECKING
 
 from sim.decode_batch import DecodeBatch
@@ -49,9 +50,12 @@ class InstanceState:
         plan: content of the planned step.
         is_idle: whether nothing is planned or running.
         lag: steps planned ahead of the one that executes.
+        runs_chunks: whether steps that prefill chunk after chunk of one prompt may form a run. Not
+            where somebody must hear of every step: the policy, its CPU time, reports to a router.
     """
 
     __slots__ = (
+        "_chunk_arrivals_s",
         "_clock",
         "_completed",
         "_completed_at_wake",
@@ -80,6 +84,7 @@ class InstanceState:
         "rules",
         "run_log",
         "running",
+        "runs_chunks",
         "step_ends",
         "waiting",
         "zombies",
@@ -127,6 +132,14 @@ class InstanceState:
         self._log = log
         self._stale_view = stale_view
         self._hooks = PolicyHooks(policy)
+        self.runs_chunks = (
+            macro_steps
+            and stale_view is None
+            and not pays_for_plans
+            and self._hooks.on_step is None
+            and self.kv.evicts_in_release_order
+        )
+        self._chunk_arrivals_s: list[float] = []
         self._completed = 0
         self._completed_at_wake = 0
         self._is_making_room = False
@@ -163,6 +176,10 @@ class InstanceState:
 
     # -- for routers and records -----------------------------------------------------------------
 
+    def look_s(self) -> float:
+        """A time before which lie the steps that have ended when somebody looks now."""
+        return self._clock.now
+
     def steps_ended_by(self, time_s: float) -> int:
         """Steps of the instance ended by `time_s`, which is not before its last event."""
         last = self.batch.step + self._run_steps
@@ -181,8 +198,11 @@ class InstanceState:
         decoding = batch.context_tokens - batch.num_requests + batch.parked_tokens
         completing: list[Request] = []
         if self._run_steps:
-            decoding += batch.num_requests * max(0, self.steps_planned_by(time_s))
+            num_steps = max(0, self.steps_planned_by(time_s))
+            decoding += batch.num_requests * num_steps
             completing = self.plan.completing
+            if self._run_steps > 1 and self.plan.chunks:
+                decoding += self._chunk_end(num_steps) - self.prefilling[0].computed_tokens
         others = [*self.prefilling, *completing, *self.zombies]
         return decoding + sum([r.computed_tokens for r in others])
 
@@ -192,7 +212,7 @@ class InstanceState:
         if self._run_steps > 1:
             num_steps = max(1, self.steps_planned_by(time_s))
             # Blocks of later steps may have been taken already: then this adds.
-            free -= self.batch.blocks_for_steps(num_steps) - self.plan.decode_blocks
+            free -= self.missing_blocks(num_steps)
         usable = self.kv.num_usable_blocks
         return (usable - free) / usable
 
@@ -234,10 +254,70 @@ class InstanceState:
         is_in_flight = step > self._completed and step > request.decode_start_step
         return 1 if is_in_flight else 0
 
+    # -- runs ------------------------------------------------------------------------------------
+
+    def missing_blocks(self, num_steps: int) -> int:
+        """Blocks that the first `num_steps` steps of the run need beside those taken for it."""
+        plan, batch = self.plan, self.batch
+        missing = 0
+        if batch.num_requests:
+            missing = batch.blocks_for_steps(num_steps) - plan.decode_blocks
+        if plan.chunks:
+            end_block = -(-self._chunk_end(num_steps) // self.kv.block_tokens)
+            missing += end_block - self.prefilling[0].num_blocks
+        return missing
+
+    def _chunk_end(self, num_steps: int) -> int:
+        """Tokens that the prompt of a run of chunks has computed after `num_steps` steps."""
+        new_tokens, prefix_tokens, _ = self.plan.chunks[0]
+        return prefix_tokens + num_steps * new_tokens
+
     def _take_run_blocks(self, num_steps: int) -> None:
-        """Take the blocks that the first `num_steps` steps of the run need."""
-        plan = self.plan
-        missing = self.batch.blocks_for_steps(num_steps) - plan.decode_blocks
-        if missing > 0:
+        """Take the blocks that the first `num_steps` steps of the run need, and name them."""
+        plan, batch = self.plan, self.batch
+        missing = 0
+        if batch.num_requests:
+            missing = batch.blocks_for_steps(num_steps) - plan.decode_blocks
+        if plan.chunks:
+            self._schedule_chunks(num_steps, missing)
+        elif missing > 0:
             self.kv.take(missing)
             plan.decode_blocks += missing
+
+    def _schedule_chunks(self, num_steps: int, decode_blocks: int) -> None:
+        """Bring the prompt of a run of chunks to what its first `num_steps` steps compute."""
+        request, kv, block_tokens = self.prefilling[0], self.kv, self.kv.block_tokens
+        end = self._chunk_end(num_steps)
+        if end <= request.computed_tokens:
+            return
+        end_block = -(-end // block_tokens)
+        kv.take(decode_blocks + end_block - request.num_blocks)
+        self.plan.decode_blocks += decode_blocks
+        if request.num_blocks < request.shared_blocks or request.extents:
+            kv.name_blocks(request, end_block, end // block_tokens)
+        request.num_blocks = end_block
+        request.computed_tokens = end
+
+    def count_chunks(self) -> float:
+        """Take the chunks planned by now off the queued prefill tokens.
+
+        Returns:
+            The time after which the next chunk of the run is planned, seconds; infinite if there is
+            none.
+        """
+        num_steps = self._run_steps
+        if num_steps <= 1 or not self.plan.chunks:
+            return inf
+        planned = self.steps_planned_by(self._clock.now)
+        self._count_chunks(planned)
+        if planned >= num_steps:
+            return inf
+        return self.step_ends.view[self.batch.step + planned - 1 - self.lag]
+
+    def _count_chunks(self, num_steps: int) -> None:
+        plan = self.plan
+        more = num_steps - plan.counted_chunks
+        if more > 0:
+            plan.counted_chunks = num_steps
+            tokens = more * plan.chunks[0].new_tokens
+            self.loads.prefill_tokens[self.instance_id] -= tokens

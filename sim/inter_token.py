@@ -40,7 +40,28 @@ def token_gaps(
         follows = np.flatnonzero(rows[1:] == rows[:-1])
         gaps.append(ends[first[follows + 1] - 1] - ends[last[follows] - 1])
         weights.append(np.ones(len(follows), dtype=np.int64))
+    if result.handover is not None:
+        after_s = _gaps_at_hand_over(result, is_counted)
+        gaps.append(after_s)
+        weights.append(np.ones(len(after_s), dtype=np.int64))
     return np.concatenate(gaps), np.concatenate(weights)
+
+
+def _gaps_at_hand_over(
+    result: SimulationResult, is_counted: npt.NDArray[np.bool_] | None
+) -> FloatArray:
+    """From the first token, on a prefill instance, to the second one, on a decode instance."""
+    requests, handover = result.requests, result.handover
+    assert handover is not None
+    is_told = handover.is_handed_over & requests.is_completed
+    if is_counted is not None:
+        is_told = is_told & is_counted
+    gaps = np.full(len(is_told), np.nan)
+    for index, instance in enumerate(result.instances):
+        rows = np.flatnonzero(is_told & (requests.instance == index))
+        second_s = instance.step_end_s[requests.first_step[rows] - 1]
+        gaps[rows] = second_s - requests.first_token_s[rows]
+    return gaps[is_told]
 
 
 def weighted_percentiles(

@@ -17,6 +17,7 @@ from sim.request import Request
 
 if TYPE_CHECKING:
     from sim.cost_totals import CostTotals
+    from sim.load_arrays import LoadArrays
     from sim.step_ends import StepEnds
 
 FloatArray = npt.NDArray[np.float64]
@@ -135,6 +136,15 @@ class CostLedger(Protocol):
     add_decode: Callable[[DecodeBatchView, int], None] | None
     """Told of the next so many decode-only steps of a batch (B >= 1), as they are executed; None if
     the run table says all about them."""
+
+    write_chunk_ends: (
+        Callable[[DecodeBatchView, PrefillChunk, int, float, "StepEnds", int], None] | None
+    ) = None
+    """Prices the next so many steps, which decode a batch and prefill chunk after chunk of one
+    prompt, and writes their ends as `CostModel.write_run_ends` does: (batch, first chunk, number of
+    steps, start in seconds, ends, entry of the first one). Every chunk has as many tokens and none
+    is the last. Each step must be noted and priced as by `mixed_step_s`. None: that is asked step
+    by step."""
 
     @abstractmethod
     def mixed_step_s(self, batch: DecodeBatchView, chunks: Sequence[PrefillChunk]) -> float:
@@ -338,6 +348,13 @@ class ClusterView(Protocol):
     def kv_tokens(self) -> Sequence[int]:
         """Tokens whose KV the running requests of each instance hold, brought to now."""
 
+    @abstractmethod
+    def load_arrays(self) -> "LoadArrays | None":
+        """The live counters of a large cluster as arrays, brought to now; else None.
+
+        Only for routers that declare `uses_prefix_match`; they use `LoadArrays.match` then.
+        """
+
     @property
     @abstractmethod
     def is_live(self) -> bool:
@@ -350,7 +367,11 @@ class ClusterView(Protocol):
 
 
 class Router(Protocol):
-    """Picks the instance for an arriving request."""
+    """Picks the instance for an arriving request.
+
+    It may also show its scores (`sim.decision_log.ScoredRouter`), and an order of ties that can be
+    shifted (`sim.tie_shift`).
+    """
 
     looks_at_cluster: ClassVar[bool] = True
     """False if the choice never depends on the view: then its staleness cannot matter."""

@@ -16,9 +16,15 @@
 12. Front end: no request is passed on before it arrives, no token delivered before its step ends,
     and the tokens of an instance are delivered in order.
 
+13. Hand-over: no request decodes before its KV is there, and its KV is moved after its first token.
+14. Bytes: what instances send is what instances receive and what the requests' KV has; no store and
+    no cache is left with KV of a request that has gone on.
+
 Invariants 3, 6 and 10 are about engines: there an arrival is one at the engine. In 11 an end is
 what the user sees.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +43,7 @@ BoolArray = npt.NDArray[np.bool_]
 def check_result(
     result: SimulationResult,
     *,
-    max_num_batched_tokens: int,
+    max_num_batched_tokens: int | Sequence[int],
     max_model_len: int | None,
     admits_in_arrival_order: bool,
     is_whole: bool = False,
@@ -61,10 +67,11 @@ def check_result(
     _refuse("3: first token before admission", early)
     early = ~(requests.finish_s >= requests.first_token_s) & requests.is_completed
     _refuse("3: last token before the first", early)
+    budgets = np.broadcast_to(max_num_batched_tokens, len(result.instances))
     for index, instance in enumerate(result.instances):
         _refuse(f"4: instance {index} goes back in time", ~(np.diff(instance.step_end_s) >= 0))
         tokens = instance.run_column("num_decodes") + instance.run_column("prefill_tokens")
-        _refuse(f"8: instance {index} exceeds the budget", tokens > max_num_batched_tokens)
+        _refuse(f"8: instance {index} exceeds the budget", tokens > budgets[index])
         if admits_in_arrival_order:
             admitted_s = _first_admissions(engine_view(result), index)
             _refuse(f"6: instance {index} admits out of order", np.diff(admitted_s) < 0)
@@ -89,8 +96,11 @@ def _check_front_end(result: SimulationResult, records: FrontEndRecords) -> None
 
 def _first_admissions(result: SimulationResult, index: int) -> FloatArray:
     """Times of first admissions on an instance, in order of arrival."""
-    requests = result.requests
-    rows = np.flatnonzero((requests.instance == index) & ~np.isnan(requests.admitted_s))
+    requests, admitted_on = result.requests, result.requests.instance
+    if result.handover is not None:
+        moved = result.handover.is_handed_over
+        admitted_on = np.where(moved, result.handover.prefill_instance, admitted_on)
+    rows = np.flatnonzero((admitted_on == index) & ~np.isnan(requests.admitted_s))
     if result.workload.is_closed_loop:
         # Of several that arrive in one instant a later row may come first.
         rows = rows[np.lexsort((requests.admitted_s[rows], requests.arrival_s[rows]))]

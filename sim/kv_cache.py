@@ -25,6 +25,10 @@ class Hit(NamedTuple):
     end: int
 
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple without its Python-level constructor (this is the hot path)."""
+
+
 class KvCache:
     """Blocks of one instance.
 
@@ -39,6 +43,7 @@ class KvCache:
         "_append",
         "_copies",
         "_eviction",
+        "_extends_extents",
         "_first_block",
         "_num_blocks",
         "_num_releases",
@@ -63,6 +68,9 @@ class KvCache:
         self._copies: dict[int, list[Extent]] = {}
         self._eviction = None if eviction is None or eviction.is_release_order else eviction
         self._num_releases = 0
+        # An eviction policy sees extents, and a cache that follows each is told of it by a call.
+        follows_extents = type(self)._make_extents is not KvCache._make_extents
+        self._extends_extents = self._eviction is None and not follows_extents
         self.queue = FreeQueue()
         self.queue.append_anonymous(self.num_usable_blocks)
         self._append = self.queue.append if self._eviction is None else self._append_by_key
@@ -71,6 +79,12 @@ class KvCache:
     def num_free(self) -> int:
         """Blocks that nobody holds."""
         return self.queue.num_blocks
+
+    @property
+    def evicts_in_release_order(self) -> bool:
+        """Whether no policy orders the free blocks, so that it does not matter how blocks are
+        gathered in extents."""
+        return self._eviction is None
 
     def shared_blocks_of(self, kv_path: tuple[int, ...]) -> int:
         """Blocks along a path from its root to its end."""
@@ -90,12 +104,24 @@ class KvCache:
         hits: list[Hit] = []
         num_hit = 0
         for node in request.kv_path:
-            wanted = min(max_blocks - self._first_block[node], self._num_blocks[node])
+            wanted, left = self._num_blocks[node], max_blocks - self._first_block[node]
+            if left < wanted:
+                wanted = left
             if wanted <= 0:
                 if self._num_blocks[node] == 0:
                     continue
                 return hits, num_hit
-            found = self._find(node, wanted, hits)
+            copies = self._copies.get(node)
+            if copies is None:
+                return hits, num_hit
+            if len(copies) == 1 and not copies[0].first:
+                extent = copies[0]
+                found = extent.num_hashed
+                if found > wanted:
+                    found = wanted
+                hits.append(_new_tuple(Hit, (extent, 0, found)))
+            else:
+                found = self._find(node, wanted, hits)
             num_hit += found
             if found < wanted:
                 return hits, num_hit
@@ -122,18 +148,27 @@ class KvCache:
                     break
                 if position < earlier.first < end:
                     end = earlier.first
-            hits.append(Hit(extent, position, end))
+            hits.append(_new_tuple(Hit, (extent, position, end)))
             position = end
         return position
 
-    def blocks_before_first_hit(self, hits: list[Hit], limit: int) -> int:
-        """Free blocks evicted before the first block of `hits`; counting stops past `limit`."""
-        wanted = {id(hit.extent): hit for hit in hits if hit.extent.is_queued}
+    def blocks_before_gap(self, hits: list[Hit], limit: int) -> int:
+        """Free blocks evicted before one of `hits` that is not the last free one still there.
+
+        Till then each evicted block costs at most one hit, the last one. Counting stops past
+        `limit`.
+        """
+        queued = [hit for hit in hits if hit.extent.is_queued]
+        end_of = {id(hit.extent): hit.end for hit in queued}
         ahead = 0
         for extent in self.queue:
-            hit = wanted.get(id(extent))
-            if hit is not None:
-                return ahead + extent.end - hit.end
+            end = end_of.get(id(extent))
+            if end is not None:
+                if queued.pop().extent is not extent:
+                    return ahead + extent.end - end
+                others = [hit.end for hit in queued if hit.extent is extent]
+                if others:
+                    return ahead + extent.end - others[-1]
             ahead += extent.num_blocks
             if ahead > limit:
                 break
@@ -228,10 +263,22 @@ class KvCache:
                 continue
             if position >= end_block:
                 return
-            extent = Extent(node, position - first, min(end, end_block) - first)
+            if end > end_block:
+                end = end_block
+            if position > first and self._extends_extents and request.extents:
+                extent = request.extents[-1]
+                is_whole = extent.owner == node and extent.end == position - first
+                if is_whole and len(extent.holders) == 1:
+                    extent.end = end - first
+                    last = len(request.extents) - 1
+                    if request.first_unhashed_extent > last:
+                        request.first_unhashed_extent = last
+                    position = end
+                    continue
+            extent = Extent(node, position - first, end - first)
             extent.holders.append(request)
             request.extents.append(extent)
-            position = extent.end + first
+            position = end
 
     def _hash(self, extent: Extent, num_hashed: int) -> None:
         """Make the first `num_hashed` blocks hittable; later ones count as hashed later."""

@@ -15,24 +15,29 @@ IntArray = npt.NDArray[np.int64]
 
 def kv_usage_mean_ratio(result: SimulationResult, makespan_s: float) -> float | None:
     """Time mean over instances of (blocks held / usable blocks); None without a makespan."""
-    usable = result.num_gpu_blocks - 1
     if makespan_s <= 0:
         return None
-    held = sum(_block_seconds(result, i) for i in range(len(result.instances)))
-    return held / (makespan_s * usable * len(result.instances))
+    ids = range(len(result.instances))
+    if result.handover is None:
+        usable = (result.num_gpu_blocks - 1) * len(ids)
+    else:
+        pools = result.handover.pools
+        usable = sum((pool.num_gpu_blocks - 1) * len(pool.instances) for pool in pools)
+    return sum(block_seconds(result, i) for i in ids) / (makespan_s * usable)
 
 
-def _block_seconds(result: SimulationResult, index: int) -> float:
+def block_seconds(result: SimulationResult, index: int) -> float:
     """Integral over time of the blocks held on an instance."""
     instance = result.instances[index]
+    more = 0.0 if result.handover is None else result.handover.more_block_seconds[index]
     if not len(instance.step_end_s):
-        return 0.0
+        return more
     first_step = instance.run_column("first_step")
     last_step = first_step + instance.run_column("num_steps") - 1
     start_s = instance.step_start_s
     run_s = instance.step_end_s[last_step] - start_s[first_step]
     planned = float((instance.run_column("used_blocks") * run_s).sum())
-    return planned + _growth_block_seconds(result, index, instance, start_s)
+    return planned + _growth_block_seconds(result, index, instance, start_s) + more
 
 
 def _growth_block_seconds(
@@ -48,7 +53,9 @@ def _growth_block_seconds(
     strided = _strided_sums(held_s, size)
     rows, first, last = result.requests.intervals(index)
     last = np.minimum(last, len(start_s))
-    held_tokens = result.workload.prompt_tokens[rows] + _tokens_before(rows, first, last)
+    held_tokens = result.workload.prompt_tokens[rows] + tokens_before(rows, first, last)
+    if result.handover is not None:
+        held_tokens += result.handover.is_handed_over[rows]
     phase = (first + 1 - held_tokens) % size
     newest = last - (last - phase) % size
     oldest = first - (first - phase) % size
@@ -63,7 +70,7 @@ def _strided_sums(values: FloatArray, stride: int) -> FloatArray:
     return padded.reshape(rows, stride).cumsum(axis=0).reshape(-1)
 
 
-def _tokens_before(rows: IntArray, first: IntArray, last: IntArray) -> IntArray:
+def tokens_before(rows: IntArray, first: IntArray, last: IntArray) -> IntArray:
     """Tokens that a request produced in its earlier intervals. Shape (k,)."""
     produced = last - first + 1
     total = np.append(0, np.cumsum(produced))[:-1]

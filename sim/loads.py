@@ -2,11 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush, heapreplace
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from sim.load_arrays import MIN_INSTANCES, LoadArrays, SparseMatch
 from sim.request import Request
 
 if TYPE_CHECKING:
+    from sim.instance_state import InstanceState
     from sim.prefix_index_log import ReportedFeed
 
 KvTokensAt = Callable[[int, float], int]
@@ -26,10 +30,12 @@ class Loads:
         num_running: running requests.
         num_waiting: waiting requests.
         num_requests: both.
-        queued_prefill_tokens: tokens still to be prefilled.
+        prefill_tokens: tokens still to be prefilled, for whoever changes them; of a run of chunks
+            under way those that have not been counted yet are in it.
         queued_hit_tokens: tokens of waiting prompts that their router found in the cache when it
             sent them; kept where a router matches prefixes, else 0.
         match: matches a request against the caches.
+        match_sparsely: the same, told in short; None where that is not known.
     """
 
     version = 0
@@ -40,12 +46,48 @@ class Loads:
         self.num_running = [0] * num_instances
         self.num_waiting = [0] * num_instances
         self.num_requests = [0] * num_instances
-        self.queued_prefill_tokens = [0] * num_instances
+        self.prefill_tokens = [0] * num_instances
         self.queued_hit_tokens = [0] * num_instances
         self.now_s = 0.0
+        # (time after which the next chunk is planned, instance id, instance), one per instance.
+        self._chunk_runs: list[tuple[float, int, InstanceState]] = []
+        self._has_chunk_run = [False] * num_instances
         self.kv_tokens_at: KvTokensAt = lambda _instance, _time_s: 0
         self.kv_usage_at: KvUsageAt | None = None
         self.match: MatchPrefixes = lambda _request: [0] * num_instances
+        self.match_sparsely: Callable[[Request], SparseMatch] | None = None
+        self._arrays: LoadArrays | None = None
+
+    @property
+    def queued_prefill_tokens(self) -> list[int]:
+        """Tokens still to be prefilled, brought to now."""
+        if self._chunk_runs:
+            self._count_chunks()
+        return self.prefill_tokens
+
+    @queued_prefill_tokens.setter
+    def queued_prefill_tokens(self, tokens: list[int]) -> None:
+        self.prefill_tokens = tokens
+
+    def note_chunk_run(self, instance: "InstanceState", planned_s: float) -> None:
+        """An instance runs chunk after chunk of a prompt, the second one planned at `planned_s`."""
+        i = instance.instance_id
+        if not self._has_chunk_run[i]:  # else the run before is looked up, and this one found
+            self._has_chunk_run[i] = True
+            heappush(self._chunk_runs, (planned_s, i, instance))
+
+    def _count_chunks(self) -> None:
+        """Take the chunks that have been planned by now off the queued tokens."""
+        runs = self._chunk_runs
+        now_s = runs[0][2].look_s()
+        while runs and runs[0][0] < now_s:
+            _, i, instance = runs[0]
+            planned_s = instance.count_chunks()
+            if planned_s < inf:
+                heapreplace(runs, (planned_s, i, instance))
+            else:
+                heappop(runs)
+                self._has_chunk_run[i] = False
 
     def kv_tokens(self) -> Sequence[int]:
         """KV tokens that the running requests hold, brought to now."""
@@ -61,6 +103,21 @@ class Loads:
     def matched_tokens(self, request: Request) -> Sequence[int]:
         """Leading tokens of a request in the cache of each instance now."""
         return self.match(request)
+
+    def load_arrays(self) -> LoadArrays | None:
+        """The counters as arrays, brought to now; None where lists are as good."""
+        arrays = self._arrays
+        if arrays is None:
+            if self.num_instances < MIN_INSTANCES or self.match_sparsely is None:
+                return None
+            arrays = self._arrays = LoadArrays(self.num_instances, self.match_sparsely)
+            self.num_requests = arrays.watched(self.num_requests)
+            # Hits need not be followed: they change when a request is sent or admitted, and then
+            # the prefill tokens of that instance do so too.
+            self.prefill_tokens = arrays.watched(self.prefill_tokens)
+        queued = self.queued_prefill_tokens
+        arrays.refresh(self.num_requests, queued, self.queued_hit_tokens)
+        return arrays
 
 
 class StaleView(Protocol):
@@ -105,6 +162,9 @@ class _Snapshot:
     def matched_tokens(self, request: Request) -> Sequence[int]:
         """Leading tokens of a request in the caches as of the snapshot."""
         return self._loads.match(request)
+
+    def load_arrays(self) -> None:
+        """A snapshot is copied whole, so it has no arrays."""
 
     def assume(self, instance_id: int, prompt_tokens: int, hit_tokens: int, now_s: float) -> None:
         """Count a request that the router has just sent, until a newer state tells of it.

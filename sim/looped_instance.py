@@ -20,6 +20,10 @@ class LoopedInstance(Instance):
         """Steps of the current run that are planned when somebody looks at `time_s`."""
         return super().steps_planned_by(self._look_s(time_s))
 
+    def look_s(self) -> float:
+        """A time before which lie the steps that have ended when somebody looks now."""
+        return self._look_s(self._clock.now)
+
     def _cut_run(self, now_s: float) -> None:
         super()._cut_run(self._look_s(now_s))
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sim.disaggregation.metrics import handover_times, pool_metrics
 from sim.front_end_metrics import front_end_load, front_end_parts, queueing_times
 from sim.front_end_records import engine_view, user_view
 from sim.inter_token import token_gaps, weighted_percentiles
@@ -16,6 +17,7 @@ from sim.kv_usage import kv_usage_mean_ratio
 from sim.recorder import COMPLETED, REJECTED, UNFINISHED
 from sim.records import SimulationResult
 from sim.system_size import load_imbalance_ratio
+from sim.tiers.records import tier_metrics
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -46,7 +48,10 @@ def summarize(
     slo_tpot_s: float,
     is_counted: BoolArray | None = None,
 ) -> Metrics:
-    """All metrics of a run, keys with unit suffixes in a fixed order; more with a front end.
+    """All metrics of a run, keys with unit suffixes in a fixed order.
+
+    There are more with a front end, where prefill and decode are apart, and with tiers behind the
+    prefix caches.
 
     Figures of requests are over those that count. Figures of the machine (batch size, KV usage,
     preemptions, traffic, imbalance) are over the whole run.
@@ -82,9 +87,11 @@ def summarize(
         **_spread("e2e", seen.requests.finish_s[is_done] - arrival_s),
         **_spread("queue", queueing_times(result, is_done)),
         **_front_end(result, is_done),
+        **_handover(result, is_counted, makespan_s),
         "goodput_per_s": _ratio(int(is_good.sum()), makespan_s),
         "slo_attainment_ratio": _ratio(int(is_good.sum()), len(status)),
         "prefix_hit_ratio": prefix_hit_ratio(result, is_counted),
+        **_tiers(result, is_counted),
         **_machine(engine_view(result)),
     }
     return metrics
@@ -105,6 +112,24 @@ def _front_end(result: SimulationResult, is_done: BoolArray) -> Metrics:
     return found
 
 
+def _handover(result: SimulationResult, is_counted: BoolArray, makespan_s: float) -> Metrics:
+    """What lay between prefill and decode; nothing where one instance does both."""
+    if result.handover is None:
+        return {}
+    found: Metrics = {}
+    for name, times_s in handover_times(result, is_counted, tokens_generated(result)).items():
+        found |= _spread(name, times_s)
+    return found | pool_metrics(result, makespan_s)
+
+
+def _tiers(result: SimulationResult, is_counted: BoolArray) -> Metrics:
+    """What the tiers behind the prefix caches did; nothing without them."""
+    if result.tiers is None:
+        return {}
+    prompts, hits = result.workload.prompt_tokens, result.requests.cached_tokens
+    return tier_metrics(result.tiers, prompts, hits, is_counted)
+
+
 def tpot_of(result: SimulationResult) -> FloatArray:
     """Time per output token after the first, per request; NaN for one-token outputs."""
     tokens = tokens_generated(result)
@@ -120,6 +145,8 @@ def tokens_generated(result: SimulationResult) -> npt.NDArray[np.int64]:
     tokens = np.where(requests.first_step > 0, requests.last_step - requests.first_step + 1, 0)
     for row, pairs in requests.more_intervals.items():
         tokens[row] = sum(pairs[1::2]) - sum(pairs[0::2]) + len(pairs) // 2
+    if result.handover is not None:
+        tokens += result.handover.is_handed_over
     return tokens
 
 

@@ -9,7 +9,8 @@ only if the path of the request that is matched meets one of those.
 from typing import TYPE_CHECKING
 
 from sim.decode_batch import DecodeBatch
-from sim.interfaces import DecodeBatchView
+from sim.interfaces import DecodeBatchView, PrefillChunk
+from sim.load_arrays import SparseMatch
 from sim.prefix_index import PrefixIndex
 from sim.request import Request
 from sim.step_ends import StepEnds
@@ -68,6 +69,10 @@ class PrefixFeed:
 
     def matched_tokens(self, request: Request) -> list[int]:
         """What `cached_tokens` of each instance would answer for a request that arrives now."""
+        return self._index.told(self.match(request))
+
+    def match(self, request: Request) -> SparseMatch:
+        """The same, told in short."""
         path = request.kv_path
         if self._at_risk or self._writers:
             for node in path:
@@ -78,7 +83,7 @@ class PrefixFeed:
                         instance._sync_blocks()
                         instance.name_open_outputs(request)
         max_blocks = (request.prompt_tokens - 1) // self._index.block_tokens
-        return self._index.matched_tokens(path, max_blocks)
+        return self._index.match(path, max_blocks)
 
     def _bring_to_now(self, node: int) -> None:
         for i in tuple(self._at_risk[node]):
@@ -98,26 +103,63 @@ class PrefixFeed:
             write_run_ends(batch, num_steps, start_s, ends, at)
             self.note_run(instance, instance.batch, num_steps)
 
+        write_chunk_ends = instance._write_chunk_ends
+
+        def write_chunks_and_note(
+            batch: DecodeBatchView,
+            chunk: PrefillChunk,
+            num_steps: int,
+            start_s: float,
+            ends: StepEnds,
+            at: int,
+        ) -> None:
+            write_chunk_ends(batch, chunk, num_steps, start_s, ends, at)
+            self.note_run(instance, instance.batch, num_steps)
+
         instance._write_run_ends = write_and_note
+        instance._write_chunk_ends = write_chunks_and_note
 
     def note_run(self, instance: "Instance", batch: DecodeBatch, num_steps: int) -> None:
-        """An instance has planned a run of decode steps, whose first step holds its blocks."""
+        """An instance has planned a run of steps, whose first step holds its blocks."""
         i = instance.instance_id
         if self._risks[i]:
             self._forget_risks(i)
+        is_chunks = bool(instance.plan.chunks)
+        if is_chunks:
+            self._note_named(instance, num_steps)
         queue = instance.kv.queue
         extent = queue.head.next
         spare = extent.end - extent.first - extent.num_hashed
-        if batch.num_requests * (num_steps // instance.kv.block_tokens + 1) <= spare:
+        if (
+            not is_chunks
+            and batch.num_requests * (num_steps // instance.kv.block_tokens + 1) <= spare
+        ):
             return
-        needed = batch.blocks_for_steps(num_steps) - instance.plan.decode_blocks
-        for extent in queue:
-            if needed <= 0:
-                break
+        needed = instance.missing_blocks(num_steps)
+        while needed > 0:
             if extent.owner >= 0 and needed > extent.end - extent.first - extent.num_hashed:
-                self._risks[i].append(extent.owner)
-                self._at_risk.setdefault(extent.owner, set()).add(i)
+                self._put_at_risk(extent.owner, i)
             needed -= extent.end - extent.first
+            extent = extent.next
+
+    def _note_named(self, instance: "Instance", num_steps: int) -> None:
+        """Note the nodes that a run of chunks will make hittable in its later steps."""
+        request, size = instance.prefilling[0], instance.kv.block_tokens
+        first = request.computed_tokens // size
+        if first < request.shared_blocks:
+            end = instance._chunk_end(num_steps) // size
+            for node in request.kv_path:
+                at = self._index.first_block[node]
+                if at < end and at + self._index.num_blocks[node] > first:
+                    self._put_at_risk(node, instance.instance_id)
+
+    def _put_at_risk(self, node: int, instance_id: int) -> None:
+        self._risks[instance_id].append(node)
+        holders = self._at_risk.get(node)
+        if holders is None:
+            self._at_risk[node] = {instance_id}
+        else:
+            holders.add(instance_id)
 
     def _forget_risks(self, instance_id: int) -> None:
         for node in self._risks[instance_id]:

@@ -7,11 +7,13 @@ Nothing of this exists, and nothing is paid, where the router does not declare
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from sim.block_pager import BlockPager
 from sim.engine_rules import BringsParts, EngineRules
 from sim.errors import InvalidDecisionError
 from sim.interfaces import ClusterView, EvictionPolicy, Router
 from sim.kv_cache import KvCache
 from sim.loads import DelayedView, Loads, PublishedView
+from sim.paged_kv_cache import PagedIndexedKvCache, PagedKvCache
 from sim.prefix_index import PrefixIndex
 from sim.prefix_index_cache import IndexedKvCache
 from sim.prefix_index_feed import CacheLookups, PrefixFeed
@@ -51,6 +53,7 @@ class PrefixViews:
         index = PrefixIndex(loads.num_instances, geometry)
         self._feed: PrefixFeed | None = None
         self._lookups: CacheLookups | None = None
+        match_sparsely = None
         if isinstance(rules, BringsParts):
             assert stale_view is None, "refused by ClusterSpec.validate"
             self._lookups = CacheLookups()
@@ -60,11 +63,13 @@ class PrefixViews:
             match = self._feed.matched_tokens
         else:
             self._feed = PrefixFeed(index)
-            match = self._feed.matched_tokens
-        self._hits = QueuedHits(loads, router, match)
+            match, match_sparsely = self._feed.matched_tokens, self._feed.match
+        self._hits = QueuedHits(loads, router, match, match_sparsely)
         self.route: Route = self._hits.route
         self.expected_hit = self._hits.expected_hit
         loads.match = self._hits.matched_tokens
+        if match_sparsely is not None:
+            loads.match_sparsely = self._hits.matched_sparsely
 
     def make_cache(
         self,
@@ -73,13 +78,15 @@ class PrefixViews:
         geometry: BlockGeometry,
         prefix_caching: bool,
         eviction: EvictionPolicy | None,
+        pager: BlockPager | None = None,
     ) -> KvCache:
         """KV cache of an instance, which says what can be hit in it."""
+        own = num_gpu_blocks, geometry, prefix_caching, eviction
         if self._feed is None:
-            return KvCache(num_gpu_blocks, geometry, prefix_caching, eviction)
-        return IndexedKvCache(
-            num_gpu_blocks, geometry, prefix_caching, eviction, self._feed, instance_id
-        )
+            return KvCache(*own) if pager is None else PagedKvCache(pager, *own)
+        if pager is not None:
+            return PagedIndexedKvCache(pager, *own, self._feed, instance_id)
+        return IndexedKvCache(*own, self._feed, instance_id)
 
     def watch(self, instances: Sequence["Instance"]) -> None:
         """Follow the instances of the cluster."""

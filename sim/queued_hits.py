@@ -4,9 +4,11 @@ A prompt waits with all its tokens (`Loads.queued_prefill_tokens`), since what i
 at its admission. A router that knows the caches counts what it found missing and no more.
 """
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from sim.interfaces import ClusterView, InstanceView, Router
+from sim.load_arrays import IntArray, SparseMatch
 from sim.loads import Loads, MatchPrefixes
 from sim.request import Request
 
@@ -21,30 +23,54 @@ class QueuedHits:
         loads: counters of the cluster.
         router: the router.
         match: leading tokens of a request in the cache of each instance, as the router sees them.
+        match_sparsely: the same, told in short.
     """
 
-    def __init__(self, loads: Loads, router: Router, match: MatchPrefixes) -> None:
+    def __init__(
+        self,
+        loads: Loads,
+        router: Router,
+        match: MatchPrefixes,
+        match_sparsely: Callable[[Request], SparseMatch] | None = None,
+    ) -> None:
         self._loads = loads
         self._decide = router.route
         self._match = match
+        self._match_sparsely = match_sparsely
         self._request_id = -1
         self._matched: list[int] = []
+        self._base: int | IntArray = 0
+        self._more: Mapping[int, int] | None = None
         self._expected: dict[int, int] = {}
 
     def matched_tokens(self, request: Request) -> list[int]:
         """Match for the router; the answer is remembered until it has decided."""
         self._matched = matched = self._match(request)
         self._request_id = request.request_id
+        self._more = None
         return matched
+
+    def matched_sparsely(self, request: Request) -> SparseMatch:
+        """The same as `matched_tokens`, told in short."""
+        assert self._match_sparsely is not None
+        self._base, self._more = match = self._match_sparsely(request)
+        self._request_id = request.request_id
+        return match
 
     def route(self, request: Request, view: ClusterView, now_s: float) -> int:
         """The router's decision; what it expects to be hit there is noted."""
         choice = self._decide(request, view, now_s)
         if self._request_id == request.request_id:
-            try:
-                tokens = self._matched[choice] if choice >= 0 else 0
-            except (TypeError, IndexError):
-                return choice  # the cluster refuses it
+            if self._more is not None:
+                base = self._base
+                tokens = self._more.get(choice, -1)
+                if tokens < 0:
+                    tokens = base if isinstance(base, int) else base.item(choice)
+            else:
+                try:
+                    tokens = self._matched[choice] if choice >= 0 else 0
+                except (TypeError, IndexError):
+                    return choice  # the cluster refuses it
             if tokens:
                 self._expected[request.request_id] = tokens
                 self._loads.queued_hit_tokens[choice] += tokens

@@ -8,7 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.cost_totals import CostTotals
+from sim.decision_log import DecisionRecords
+from sim.disaggregation.records import HandoverRecords
+from sim.executed_cost import ExecutorRecords
 from sim.recorder import COMPLETED, REJECTED, UNFINISHED
+from sim.tiers.records import TierRecords
 from sim.workload import Workload
 
 FloatArray = npt.NDArray[np.float64]
@@ -22,14 +26,15 @@ class RequestRecords:
     Attributes:
         status: COMPLETED, REJECTED or UNFINISHED. Shape (n,), like all columns.
         reject_reason: why it was rejected, 0 otherwise.
-        instance: instance that served it, -1 where none.
+        instance: instance that served it (the last one, where it was handed over), -1 where none.
         cached_tokens: prompt tokens found in the prefix cache at first admission, -1 before.
         num_preemptions: how often it lost its KV.
         arrival_s: time at which it came to the door. In a closed loop not that of the workload.
         admitted_s: time of its first admission.
         first_token_s: end of the step that produced its first token.
         finish_s: end of the step that produced its last token.
-        first_step: that step of the instance, counted from 1; 0 where none.
+        first_step: that step of the instance, counted from 1; 0 where none. Of a request that was
+            handed over the step of its first token at `instance`.
         last_step: the step of its latest token, counted from 1; 0 where none.
         more_intervals: for preempted requests, all pairs (first, last) of steps with tokens.
     """
@@ -164,6 +169,10 @@ class SimulationResult:
         end_s: simulated time at which the records end.
         is_interrupted: whether the user stopped it.
         front_end: what the front end did, None where there is none.
+        handover: what lay between prefill and decode, None where one instance does both.
+        decisions: what the router decided, None unless it was recorded.
+        executor: what the executor of each instance did, None where no model of it is asked for.
+        tiers: what the tiers behind the prefix caches did, None where there are none.
     """
 
     workload: Workload
@@ -174,6 +183,10 @@ class SimulationResult:
     end_s: float
     is_interrupted: bool
     front_end: FrontEndRecords | None = None
+    handover: HandoverRecords | None = None
+    decisions: DecisionRecords | None = None
+    executor: tuple[ExecutorRecords, ...] | None = None
+    tiers: TierRecords | None = None
 
     @property
     def costs(self) -> CostTotals:

@@ -23,6 +23,9 @@ class RunningPrefixTree:
         shared_tokens: tokens of the nodes with two or more, each counted once.
         path_tokens: the same, counted once for every request that reads them.
         num_pairs: pairs of a request and such a node that it reads.
+        follows_running: whether somebody has asked for what all running requests share, so that
+            `hold` and `release` must be called.
+        version: grows whenever the requests of a node with two or more change.
     """
 
     __slots__ = (
@@ -33,25 +36,25 @@ class RunningPrefixTree:
         "_num_tokens",
         "_running",
         "_running_version",
-        "_shared",
-        "_version",
+        "follows_running",
         "num_pairs",
         "path_tokens",
         "shared_tokens",
         "tokens_by_members",
+        "version",
     )
 
     def __init__(self, tree: PrefixTree, running: Mapping[int, Request]) -> None:
         self._num_tokens: list[int] = tree.num_tokens.tolist()
         self._running = running
         self._counts: dict[int, int] = {}
-        self._shared: dict[int, int] = {}
-        self._version = 0
+        self.version = 0
         self.tokens_by_members: dict[int, int] = {}
         self.shared_tokens = self.path_tokens = self.num_pairs = 0
         # Running requests through each node, those that still prefill included; counted once
         # somebody has asked for what they have in common.
-        self._held: dict[int, int] | None = None
+        self._held: dict[int, int] = {}
+        self.follows_running = False
         self._running_version = 0
         self._common_version = -1
         self._common = 0
@@ -59,12 +62,7 @@ class RunningPrefixTree:
     @property
     def member_counts(self) -> Mapping[int, int]:
         """Decoding requests through each node, for nodes with two or more of them."""
-        return self._shared
-
-    @property
-    def version(self) -> int:
-        """Grows with every change of the counts."""
-        return self._version
+        return {node: count for node, count in self._counts.items() if count > 1}
 
     @property
     def common_tokens(self) -> int:
@@ -86,16 +84,16 @@ class RunningPrefixTree:
 
     def hold(self, request: Request) -> None:
         """A request joined the running ones."""
-        held = self._held
-        if held is not None:
+        if self.follows_running:
+            held = self._held
             self._running_version += 1
             for node in request.prompt_nodes:
                 held[node] = held.get(node, 0) + 1
 
     def release(self, request: Request) -> None:
         """A request left the running ones."""
-        held = self._held
-        if held is not None:
+        if self.follows_running:
+            held = self._held
             self._running_version += 1
             for node in request.prompt_nodes:
                 held[node] -= 1
@@ -104,57 +102,64 @@ class RunningPrefixTree:
 
     def add(self, path: tuple[int, ...]) -> None:
         """A request with this path begins to decode."""
-        self._version += 1
-        counts, shared, by_members = self._counts, self._shared, self.tokens_by_members
+        counts = self._counts
+        once = more = pairs = 0
         for node in path:
-            count = counts.get(node, 0) + 1
-            counts[node] = count
-            if count > 1:
-                shared[node] = count
-                tokens = self._num_tokens[node]
-                by_members[count] = by_members.get(count, 0) + tokens
-                if count > 2:
-                    self.path_tokens += tokens
-                    self.num_pairs += 1
-                    self._take_away(count - 1, tokens)
-                else:
-                    self.shared_tokens += tokens
-                    self.path_tokens += 2 * tokens
-                    self.num_pairs += 2
+            if node not in counts:
+                counts[node] = 1  # nobody shares it: this changes nothing
+                continue
+            counts[node] = count = counts[node] + 1
+            tokens, by_members = self._num_tokens[node], self.tokens_by_members
+            by_members[count] = by_members.get(count, 0) + tokens
+            if count > 2:
+                pairs += 1
+                self._take_away(count - 1, tokens)
+            else:
+                pairs += 2
+                once += tokens
+            more += tokens
+        if pairs:
+            self.version += 1
+            self.shared_tokens += once
+            self.path_tokens += once + more
+            self.num_pairs += pairs
 
     def remove(self, path: tuple[int, ...]) -> None:
         """A request with this path stops decoding."""
-        self._version += 1
-        counts, shared, by_members = self._counts, self._shared, self.tokens_by_members
+        counts = self._counts
+        once = more = pairs = 0
         for node in path:
             count = counts[node] - 1
             if not count:
                 del counts[node]
                 continue
             counts[node] = count
-            tokens = self._num_tokens[node]
+            tokens, by_members = self._num_tokens[node], self.tokens_by_members
             self._take_away(count + 1, tokens)
             if count > 1:
-                shared[node] = count
+                pairs += 1
                 by_members[count] = by_members.get(count, 0) + tokens
-                self.path_tokens -= tokens
-                self.num_pairs -= 1
             else:
-                del shared[node]
-                self.shared_tokens -= tokens
-                self.path_tokens -= 2 * tokens
-                self.num_pairs -= 2
+                pairs += 2
+                once += tokens
+            more += tokens
+        if pairs:
+            self.version += 1
+            self.shared_tokens -= once
+            self.path_tokens -= once + more
+            self.num_pairs -= pairs
 
     def _take_away(self, count: int, tokens: int) -> None:
-        left = self.tokens_by_members[count] - tokens
+        by_members = self.tokens_by_members
+        left = by_members[count] - tokens
         if left:
-            self.tokens_by_members[count] = left
+            by_members[count] = left
         else:
-            del self.tokens_by_members[count]
+            del by_members[count]
 
     def _find_common(self) -> int:
-        if self._held is None:
-            self._held = {}
+        if not self.follows_running:
+            self.follows_running = True
             for request in self._running.values():
                 self.hold(request)
         size = len(self._running)

@@ -1,6 +1,6 @@
 """`simulate()`: run a workload through a cluster and return the records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,10 @@ from sim.checked_instance import CheckedInstance
 from sim.closed_loop import ClosedLoop, EndLog
 from sim.cluster import Cluster, ClusterSpec
 from sim.cost_totals import CostTotals
+from sim.disaggregation.cluster import DisaggregatedCluster
+from sim.disaggregation.invariants import check_handover
+from sim.disaggregation.outcome import handover_records
+from sim.disaggregation.records import HandoverLog, HandoverRecords
 from sim.errors import InvalidDecisionError
 from sim.front_end import entry_times
 from sim.front_end_records import front_end_records
@@ -23,6 +27,7 @@ from sim.records import FloatArray, InstanceRecords, RequestRecords, SimulationR
 from sim.request import DECODING, Request
 from sim.scheduler_cost_steps import ScheduledCost
 from sim.step_clock import StepClock
+from sim.tiers.records import tier_records
 from sim.workload import Workload
 
 Progress = Callable[[float, int], None]
@@ -71,9 +76,12 @@ def simulate(
     ended = [instance.stop(end_s) for instance in cluster.instances]
     if log.num_done < workload.num_requests:
         _note_unfinished(cluster, log, ended)
+    handover = None
+    if isinstance(cluster, DisaggregatedCluster):
+        handover = handover_records(cluster, end_s)
     result = SimulationResult(
         workload=workload,
-        requests=_request_records(log, cluster.instances, arrival_s, end_s),
+        requests=_request_records(log, cluster.instances, arrival_s, end_s, handover),
         instances=tuple(
             _instance_records(instance, num_steps, spec.record_costs)
             for instance, num_steps in zip(cluster.instances, ended, strict=True)
@@ -82,7 +90,15 @@ def simulate(
         block_tokens=spec.block_tokens,
         end_s=end_s,
         is_interrupted=is_interrupted,
+        handover=handover,
+        decisions=None if cluster.decisions is None else cluster.decisions.records(),
     )
+    if cluster.executed:
+        done = zip(cluster.executed, result.instances, strict=True)
+        result = replace(result, executor=tuple(one.records(i.runs) for one, i in done))
+    if cluster.tiers is not None:
+        tiers = tier_records(cluster.tiers, workload.num_requests, end_s)
+        result = replace(result, tiers=tiers)
     if spec.front_end is not None:
         records = front_end_records(
             spec.front_end,
@@ -108,7 +124,7 @@ def _open_cluster(
     """
     if workload.is_closed_loop:
         end_log = EndLog(workload.num_requests, report)
-        cluster = Cluster(spec, clock, None, workload.tree, end_log)
+        cluster = _cluster(spec, clock, None, workload, end_log)
         loop = ClosedLoop(workload, clock, cluster, end_log)
         return cluster, loop.arrival_s, loop.entry_s
     log = RequestLog(workload.num_requests, report)
@@ -118,7 +134,20 @@ def _open_cluster(
         entry_s = entry_times(workload, spec.front_end)
         workload = replace(workload, arrival_s=entry_s)
     requests = requests_of(workload, spec.max_model_len)
-    return Cluster(spec, clock, requests, workload.tree, log), arrival_s, entry_s
+    return _cluster(spec, clock, requests, workload, log), arrival_s, entry_s
+
+
+def _cluster(
+    spec: ClusterSpec,
+    clock: StepClock,
+    requests: Iterator[Request] | None,
+    workload: Workload,
+    log: RequestLog,
+) -> Cluster:
+    if spec.disaggregation is None:
+        return Cluster(spec, clock, requests, workload.tree, log)
+    handover_log = HandoverLog(workload.num_requests)
+    return DisaggregatedCluster(spec, clock, requests, workload.tree, log, handover_log)
 
 
 def _check(
@@ -126,17 +155,23 @@ def _check(
 ) -> None:
     check_result(
         result,
-        max_num_batched_tokens=spec.rules.max_num_batched_tokens,
+        max_num_batched_tokens=[i.rules.max_num_batched_tokens for i in cluster.instances],
         max_model_len=spec.max_model_len,
         admits_in_arrival_order=spec.batching(0).admits_in_arrival_order,
         is_whole=is_whole,
     )
     checked = [i for i in cluster.instances if isinstance(i, CheckedInstance)]
-    check_littles_law(result, sum(i.request_seconds for i in checked))
+    request_seconds = sum(i.request_seconds for i in checked)
+    if isinstance(cluster, DisaggregatedCluster):
+        request_seconds += cluster.handover.request_seconds
+        check_handover(result, cluster, is_whole=is_whole)
+    check_littles_law(result, request_seconds)
 
 
 def _refuse_abandoned(cluster: Cluster) -> None:
     """A policy must not leave requests waiting for ever on an instance that does nothing."""
+    if isinstance(cluster, DisaggregatedCluster):
+        cluster.handover.refuse_abandoned()
     for instance in cluster.instances:
         if instance.is_idle and instance.waiting:
             raise InvalidDecisionError(
@@ -156,6 +191,10 @@ def _note_unfinished(cluster: Cluster, log: RequestLog, ended: list[int]) -> Non
                 request.intervals += (request.decode_start_step, request.finish_step)
             request.intervals = _intervals_until(request.intervals, num_steps)
             log.close(request, instance.instance_id, UNFINISHED)
+    if isinstance(cluster, DisaggregatedCluster):
+        for moving in cluster.handover.moving.values():
+            if moving.is_prefilled:
+                log.close(moving.request, max(moving.instance_id, moving.source_id), UNFINISHED)
 
 
 def _intervals_until(intervals: tuple[int, ...], ended: int) -> tuple[int, ...]:
@@ -168,7 +207,11 @@ def _intervals_until(intervals: tuple[int, ...], ended: int) -> tuple[int, ...]:
 
 
 def _request_records(
-    log: RequestLog, instances: list[Instance], arrival_s: FloatArray, end_s: float
+    log: RequestLog,
+    instances: list[Instance],
+    arrival_s: FloatArray,
+    end_s: float,
+    handover: HandoverRecords | None,
 ) -> RequestRecords:
     table = log.table()
     instance = table["instance"].astype(np.int64)
@@ -177,6 +220,11 @@ def _request_records(
     first_step, last_step = table["first_step"].copy(), table["last_step"].copy()
     admitted_s = table["admitted_s"].copy()
     admitted_s[admitted_s < 0] = np.nan
+    first_token_s = _times_of(first_step, instance, instances)
+    if handover is not None:
+        moved = handover.is_handed_over
+        at_prefill = _times_of(handover.prefill_step, handover.prefill_instance, instances)
+        first_token_s[moved] = at_prefill[moved]
     finish_s = _times_of(last_step, instance, instances)
     finish_s[table["status"] != COMPLETED] = np.nan
     return RequestRecords(
@@ -187,7 +235,7 @@ def _request_records(
         num_preemptions=table["num_preemptions"].astype(np.int64),
         arrival_s=np.where(is_absent, np.nan, arrival_s) if is_absent.any() else arrival_s,
         admitted_s=admitted_s,
-        first_token_s=_times_of(first_step, instance, instances),
+        first_token_s=first_token_s,
         finish_s=finish_s,
         first_step=first_step,
         last_step=last_step,

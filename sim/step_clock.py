@@ -14,10 +14,10 @@ from typing import Any
 import simpy
 
 STOP = -1
-ARRIVAL, TRANSFER, STEP_END, FOLLOW_UP, IDLE_WAKE = range(2, 7)
-"""Order at equal time, after SimPy's own events (0 and 1). A follow-up is an arrival that something
-of the same instant released, so it comes after the step ends. An idle instance plans after all
-arrivals of the instant."""
+ARRIVAL, TRANSFER, STEP_END, HANDOVER, FOLLOW_UP, IDLE_WAKE = range(2, 8)
+"""Order at equal time, after SimPy's own events (0 and 1). What prefills hand over, and a follow-up
+(an arrival that something of the same instant released) come after the step ends. An idle instance
+plans after all arrivals of the instant."""
 
 Receiver = Callable[[int], None]
 """Called with the key of the call. A call cannot be taken back: a receiver that has asked for a

@@ -56,8 +56,10 @@ def load_imbalance_ratio(result: SimulationResult) -> float | None:
     """Time mean of (max over instances / mean over instances) of requests in the system.
 
     1 is perfect balance, the number of instances is the worst. Times at which the whole system is
-    empty do not count; None if it always is.
+    empty do not count; None if it always is, or if instances have different roles.
     """
+    if result.handover is not None:
+        return None
     weighted = total = 0.0
     for durations, sizes in _sizes(result):
         sums = sizes.sum(axis=1)
@@ -85,7 +87,8 @@ def regime_of(result: SimulationResult) -> str:
     of a run they are all that comes. *backlogged*: after the last arrival it takes more than
     `MAX_DRAIN_RATIO` of the makespan, and longer than requests usually wait, until every one has
     its first token (the decoding of the last answers does not count), or requests were left
-    unfinished.
+    unfinished. Where prefill and decode are apart, the decode batch counts in place of the first
+    token.
 
     Of 200 M/M/1 queues of 2,000 requests 1 % are called overloaded at load 0.7, 6 % at 0.9 and
     100 % at 1.2 (400 requests: 6, 12 and 88 %).
@@ -100,7 +103,7 @@ def regime_of(result: SimulationResult) -> str:
     if not is_done.any():
         return "stable"
     first_s, last_s = result.requests.arrival_span_s
-    drain_s = float(result.requests.first_token_s[is_done].max() - last_s)
+    drain_s = float(_begun_s(result)[is_done].max() - last_s)
     makespan_s = float(result.requests.finish_s[is_done].max() - first_s)
     is_usual = drain_s <= MIN_SWELL_RATIO * float(np.median(_waits(result, is_done)))
     is_short = drain_s <= MAX_DRAIN_RATIO * makespan_s
@@ -124,9 +127,18 @@ def _is_growing(result: SimulationResult) -> bool:
 
 
 def _waits(result: SimulationResult, is_counted: BoolArray) -> FloatArray:
-    """Times to first token of some finished requests by row, seconds."""
-    wait_s: FloatArray = result.requests.first_token_s - result.requests.arrival_s
+    """Times until some finished requests had begun, by row, seconds."""
+    wait_s: FloatArray = _begun_s(result) - result.requests.arrival_s
     return wait_s[is_counted]
+
+
+def _begun_s(result: SimulationResult) -> FloatArray:
+    """When requests wait no more: first token, or for those handed over their decode batch."""
+    begun_s = result.requests.first_token_s
+    if result.handover is None:
+        return begun_s
+    joined_s = result.handover.decode_start_s
+    return np.where(result.handover.is_handed_over & ~np.isnan(joined_s), joined_s, begun_s)
 
 
 def _sizes_at_arrivals(result: SimulationResult, is_counted: BoolArray) -> FloatArray:

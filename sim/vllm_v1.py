@@ -7,7 +7,7 @@ Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sim.errors import ConfigError, InvalidDecisionError
 from sim.instance import MAX_RUN_STEPS, Instance
@@ -19,14 +19,18 @@ _new_tuple = tuple.__new__
 """Makes a named tuple without its Python-level constructor (this is the hot path)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockedHead:
-    """The request that did not fit, with the hits and the budget it was tried with."""
+class _BlockedHead(NamedTuple):
+    """The request that did not fit, with the hits and the budget it was tried with.
+
+    Attributes:
+        num_new_blocks: blocks of its first chunk; it grows as hits are lost.
+    """
 
     request: Request
     hits: list[Hit]
     has_free_hits: bool
     is_chunked: bool
+    num_new_blocks: int
 
 
 class VllmV1:
@@ -85,7 +89,16 @@ class VllmV1:
             and not plan.has_preempted
         ):
             blocked = self._admit_waiting(instance, budget, now_s)
-        if plan.chunks:
+        chunks = plan.chunks
+        if chunks:
+            if (
+                len(chunks) == 1
+                and instance.prefilling
+                and instance.runs_chunks
+                and not plan.has_preempted
+                and not instance.zombies
+            ):
+                return self._chunks_until_change(instance)
             return 1
         if not batch.num_requests:
             return 0
@@ -110,9 +123,11 @@ class VllmV1:
         held = request.computed_tokens
         tokens = min(request.prompt_tokens + request.generated_tokens - held, budget)
         blocks = -(-(held + tokens) // kv.block_tokens) - request.num_blocks
-        if blocks > free:
-            return self._schedule_scarce(instance, now_s)
         instance.plan.decode_blocks = decode_blocks
+        if blocks > free:  # it is the last one running, so it gives itself up
+            kv.take(decode_blocks)
+            instance.preempt(request, now_s)
+            return budget
         kv.take(decode_blocks + blocks)
         schedule_chunk(instance, request, tokens)
         return budget - tokens
@@ -120,35 +135,49 @@ class VllmV1:
     def _schedule_scarce(self, instance: Instance, now_s: float) -> int:
         """The same request by request, preempting from the end when blocks run out."""
         plan, kv, step = instance.plan, instance.kv, instance.batch.step
+        queue, block_tokens = kv.queue, kv.block_tokens
         plan.decode_blocks = 0
         order = list(instance.running.values())
         budget = self.max_num_batched_tokens
-        index = 0
+        index = wanted = 0  # blocks of decodes are taken together, before somebody is preempted
         while index < len(order) and budget > 0:
             request = order[index]
             index += 1
-            held = request.computed_tokens
             if request.phase == DECODING:
-                held += step - request.decode_start_step
-                tokens = 1
-                blocks = 1 if held % kv.block_tokens == 0 else 0
+                held = request.computed_tokens + step - request.decode_start_step
+                if held % block_tokens:
+                    budget -= 1
+                    continue
+                tokens = blocks = 1
             elif request.phase == PREFILLING:
+                held = request.computed_tokens
                 tokens = min(request.total_tokens - held, budget)
-                blocks = -(-(held + tokens) // kv.block_tokens) - request.num_blocks
+                blocks = -(-(held + tokens) // block_tokens) - request.num_blocks
             else:
                 continue
-            while blocks > kv.queue.num_blocks:
-                victim = order.pop()
-                instance.preempt(victim, now_s)
-                if victim is request:
-                    return budget
-            kv.take(blocks)
+            if wanted + blocks > queue.num_blocks:
+                self._take_for_decodes(instance, wanted)
+                wanted = 0
+                while blocks > queue.num_blocks:
+                    victim = order.pop()
+                    instance.preempt(victim, now_s)
+                    if victim is request:
+                        return budget
             budget -= tokens
             if request.phase == PREFILLING:
+                self._take_for_decodes(instance, wanted)
+                wanted = 0
+                kv.take(blocks)
                 schedule_chunk(instance, request, tokens)
             else:
-                plan.decode_blocks += blocks
+                wanted += 1
+        self._take_for_decodes(instance, wanted)
         return budget
+
+    def _take_for_decodes(self, instance: Instance, num_blocks: int) -> None:
+        if num_blocks:
+            instance.kv.take(num_blocks)
+            instance.plan.decode_blocks += num_blocks
 
     # -- waiting requests ------------------------------------------------------------------------
 
@@ -177,7 +206,9 @@ class VllmV1:
             tokens = min(total - num_hit * block_tokens, budget)
             blocks = -(-tokens // block_tokens)
             if blocks + free_hits > kv.queue.num_blocks:
-                blocked = _BlockedHead(request, hits, free_hits > 0, total > budget)
+                blocked = _new_tuple(
+                    _BlockedHead, (request, hits, free_hits > 0, total > budget, blocks)
+                )
                 break
             instance.admit(request, hits, num_hit, now_s)
             kv.take(blocks)
@@ -192,6 +223,27 @@ class VllmV1:
         return blocked
 
     # -- macro-stepping --------------------------------------------------------------------------
+
+    def _chunks_until_change(self, instance: Instance) -> int:
+        """Steps in which one prompt takes all that decodes leave of the budget and is not done.
+
+        Nobody can be admitted in them, so nobody is asked.
+        """
+        batch, kv, request = instance.batch, instance.kv, instance.prefilling[0]
+        tokens = instance.plan.chunks[0].new_tokens
+        end = request.computed_tokens
+        left = request.prompt_tokens + request.generated_tokens - end
+        steps = min(1 + (left - 1) // tokens, MAX_RUN_STEPS)
+        if steps > 1 and batch.num_requests:
+            steps = min(steps, batch.steps_to_first_finish())
+        if steps <= 1:
+            return 1
+        if instance.open_outputs and not instance.open_outputs.keys().isdisjoint(request.kv_path):
+            return 1  # what others write of its path is named before each of its chunks
+        free_blocks = kv.queue.num_blocks
+        while instance.missing_blocks(steps) > free_blocks:
+            steps -= 1
+        return steps
 
     def _steps_until_change(self, instance: Instance, blocked: _BlockedHead | None) -> int:
         """Decode steps for which planning anew would change nothing."""
@@ -218,13 +270,15 @@ class VllmV1:
         """Steps after which the blocked head's need for blocks may have shrunk.
 
         It shrinks in two ways only: a running ancestor fills a block that the head can hit, or, for
-        a head that is longer than the budget, decodes evict free blocks that it would have hit (it
-        then needs fewer blocks in its first step).
+        a head that is longer than the budget, decodes evict free blocks that it would have hit so
+        that it loses more hits than that (it then needs fewer blocks in its first step; not where
+        even the first chunk is too much).
         """
         batch, kv = instance.batch, instance.kv
-        if blocked.has_free_hits and blocked.is_chunked:
+        is_tight = blocked.num_new_blocks > kv.queue.num_blocks
+        if blocked.has_free_hits and blocked.is_chunked and not is_tight:
             spare = batch.blocks_for_steps(steps) - instance.plan.decode_blocks
-            ahead = kv.blocks_before_first_hit(blocked.hits, spare)
+            ahead = kv.blocks_before_gap(blocked.hits, spare)
             if ahead < spare:
                 within = batch.steps_within_blocks(ahead + instance.plan.decode_blocks)
                 steps = max(1, min(steps, within))
@@ -269,7 +323,7 @@ def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> Non
     is_last = end >= request.prompt_tokens + request.generated_tokens
     plan.chunks.append(_new_tuple(PrefillChunk, (num_tokens, prefix, is_last)))
     plan.prefill_tokens += num_tokens
-    instance.loads.queued_prefill_tokens[instance.instance_id] -= num_tokens
+    instance.loads.prefill_tokens[instance.instance_id] -= num_tokens
     if is_last:
         plan.completing.append(request)
         if prefilling:

@@ -29,6 +29,17 @@ REFERENCE = {
 }
 """Policies under which a flood is measured."""
 
+_DECODE_REFERENCE = {"decode_routing": "routing", "decode_batching": "batching"}
+"""Policies of a decode side, by the group whose reference they take."""
+
+_PLAIN_HAND_OVER = {
+    "transfer": "after_prefill",
+    "feeder": None,
+    "host_pool_bytes": None,
+    "prefill_buffer_bytes": None,
+}
+"""How KV caches reach a decode side while a flood is measured."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedLoad:
@@ -104,12 +115,23 @@ def reference_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **config,
         **{group: _packaged(group, option) for group, option in REFERENCE.items()},
+        "cluster": _reference_cluster(config["cluster"]),
         "trace": trace,
         "slo": {"ttft_s": 1.0, "tpot_s": 1.0},
-        "output": {"steps": False, "timeline": False},
+        "output": {"steps": False, "timeline": False, "decisions": False},
         "check": False,
         "replications": 1,
     }
+
+
+def _reference_cluster(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The same cluster with reference policies on its decode side, where it has one."""
+    decode = {
+        key: {"_target_": _packaged(group, REFERENCE[group])["_target_"]}
+        for key, group in _DECODE_REFERENCE.items()
+        if key in cluster
+    }
+    return {**cluster, **decode, **(_PLAIN_HAND_OVER if decode else {})}
 
 
 def _packaged(group: str, option: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from experiments.compare.decisions import decision_tables
 from experiments.compare.notes import notes_of
 from experiments.compare.report import Report, report_of
 from experiments.results.load import Run, metrics_frame
@@ -24,6 +25,7 @@ def compare_runs(
     metrics: Sequence[str] | None = None,
     by: str | None = None,
     policy_keys: Sequence[str] = (),
+    unit_keys: Sequence[str] = (),
     level: float = 0.95,
     interval: str = "t",
 ) -> "tuple[pd.DataFrame, Report]":
@@ -36,6 +38,7 @@ def compare_runs(
         metrics: what the report shows: names, with or without unit, families, or "all".
         by: tenant or slo_class, to break down by it.
         policy_keys: keys that make different policies instead of different settings.
+        unit_keys: keys whose values are repeats of one setting, as seeds are.
         level: coverage of the intervals.
         interval: method of the intervals of means.
 
@@ -48,12 +51,16 @@ def compare_runs(
     """
     if not any(run.status == "ok" for run in runs):
         raise ConfigError(_why_none(runs))
-    frame = class_frame(runs, by, policy_keys) if by else metrics_frame(runs, policy_keys)
+    if by:
+        frame = class_frame(runs, by, policy_keys, unit_keys)
+    else:
+        frame = metrics_frame(runs, policy_keys, unit_keys)
     asked = None if metrics is None else expanded(metrics, frame.attrs["metrics"])
     table = comparison(frame, baseline, level=level, method=interval)
     blocks = blocks_of(frame)
-    notes = notes_of(runs, copies, frame, blocks, table)
-    return table, report_of(blocks, table, asked, notes)
+    notes = notes_of(runs, copies, frame, blocks, table, unit_keys)
+    extras = decision_tables(runs, policy_keys, unit_keys)
+    return table, report_of(blocks, table, asked, notes, extras)
 
 
 def expanded(names: Sequence[str], known: Sequence[str]) -> list[str]:

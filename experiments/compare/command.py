@@ -83,6 +83,7 @@ def _compare(options: CompareOptions) -> None:
             metrics=options.metrics,
             by=options.by,
             policy_keys=options.policy_keys,
+            unit_keys=options.unit_keys,
             level=options.level,
             interval=options.interval,
         )
@@ -155,6 +156,7 @@ def _figures(
             say=say,
             baseline=options.baseline,
             policy_keys=options.policy_keys,
+            unit_keys=options.unit_keys,
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from experiments.compare.report import ALARM, Cell, Report, Row, Section
+from experiments.compare.report import ALARM, Cell, PlainTable, Report, Row, Section
 
 _STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 85rem; padding: 0 1rem;
@@ -17,6 +17,7 @@ th, td { padding: .3rem .6rem; text-align: right; vertical-align: top; white-spa
   border-bottom: 1px solid #ddd; }
 th { border-bottom: 2px solid #888; vertical-align: bottom; }
 th:first-child, td:first-child, th:nth-child(3), td:nth-child(3) { text-align: left; }
+.plain th:nth-child(3), .plain td:nth-child(3) { text-align: right; }
 td small { display: block; color: #555; }
 .better { color: #00664b; font-weight: 600; } .worse { color: #a33c00; font-weight: 600; }
 .alarm { color: #a33c00; font-weight: 600; }
@@ -37,6 +38,7 @@ def html_text(report: Report, title: str, figures: Sequence[Path] = ()) -> str:
         figures: image files (SVG, PNG) to put into it.
     """
     sections = "".join(_section(report, section) for section in report.sections)
+    sections += "".join(map(_plain, report.extras))
     images = "".join(map(_figure, figures))
     notes = "".join(f"<li>{escape(note)}</li>\n" for note in report.notes)
     return (
@@ -55,6 +57,17 @@ def _section(report: Report, section: Section) -> str:
     rows = "".join(map(_row, section.rows))
     title = f"<h2>{escape(section.title)}</h2>\n" if section.title else ""
     return f'{title}<div class="wide"><table>\n<tr>{head}</tr>\n{rows}</table></div>\n'
+
+
+def _plain(extra: PlainTable) -> str:
+    head = "".join(f"<th>{escape(text).replace(' (', '<br>(')}</th>" for text in extra.headings)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in extra.rows
+    )
+    title = f"<h2>{escape(extra.title)}</h2>\n"
+    return (
+        f'{title}<div class="wide"><table class="plain">\n<tr>{head}</tr>\n{rows}</table></div>\n'
+    )
 
 
 def _row(row: Row) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from experiments.compare.report import Report, Row, Section
+from experiments.compare.report import PlainTable, Report, Row, Section
 
 
 def markdown_text(report: Report) -> str:
-    """Every section as a table with a heading, then the notes as a list."""
+    """Every section and small table with a heading, then the notes as a list."""
     parts = [_section(report, section) for section in report.sections]
+    parts += [_plain(extra) for extra in report.extras]
     notes = "".join(f"* {_escaped(note)}\n" for note in report.notes)
     return "\n".join([*parts, notes])
 
@@ -18,6 +19,13 @@ def _section(report: Report, section: Section) -> str:
     ruler = ["---", "---:", "---", *["---:"] * len(report.headings)]
     rows = [_line(headings), _line(ruler), *(_line(list(_cells(row))) for row in section.rows)]
     return title + "".join(rows)
+
+
+def _plain(extra: PlainTable) -> str:
+    ruler = ["---", *["---:"] * (len(extra.headings) - 1)]
+    rows = [_line([_escaped(text) for text in row]) for row in extra.rows]
+    lines = [_line(extra.headings), _line(ruler), *rows]
+    return f"### {_escaped(extra.title)}\n\n" + "".join(lines)
 
 
 def _cells(row: Row) -> Iterator[str]:

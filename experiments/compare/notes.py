@@ -32,6 +32,7 @@ def notes_of(
     frame: "pd.DataFrame",
     blocks: Sequence[Block],
     table: "pd.DataFrame",
+    unit_keys: Sequence[str] = (),
 ) -> list[str]:
     """All notes, one paragraph each, those on reading first.
 
@@ -41,12 +42,15 @@ def notes_of(
         frame: metrics of `runs`.
         blocks: its settings.
         table: the comparison made of it.
+        unit_keys: keys whose values count as runs of one setting.
     """
     done = [run for run in runs if run.status == "ok"]
     return [
         _same(frame, done),
         *_averaging(blocks, table),
-        *_differences(blocks, table),
+        *_units(unit_keys),
+        *_differences(blocks, table, unit_keys),
+        *_placebos(blocks),
         _definitions(done),
         *([_REGIME_NOTE] if _is_any_unstable(blocks) else []),
         *_repeats(blocks),
@@ -107,6 +111,22 @@ def _single(samples: Sequence[Sample]) -> str:
     )
 
 
+def _units(unit_keys: Sequence[str]) -> list[str]:
+    return [f"every value of {key} counts as a run of its own" for key in unit_keys]
+
+
+def _placebos(blocks: Sequence[Block]) -> list[str]:
+    """What the noise floor is made of."""
+    names = dict.fromkeys(name for block in blocks for name in block.placebos)
+    if not names:
+        return []
+    return [
+        f"placebos (the same policy, ties falling elsewhere: routing.tie_shift) of "
+        f"{some(list(names))}: a difference whose interval does not lie beyond what they reach is "
+        f"called within noise"
+    ]
+
+
 def _listed(name: str, values: Iterable[Any]) -> str:
     unlike = list(dict.fromkeys(values))
     if len(unlike) > 8:
@@ -120,7 +140,9 @@ def _first(column: "pd.Series[Any]") -> str | None:
     return str(known.iloc[0]) if len(known) else None
 
 
-def _differences(blocks: Sequence[Block], table: "pd.DataFrame") -> list[str]:
+def _differences(
+    blocks: Sequence[Block], table: "pd.DataFrame", unit_keys: Sequence[str]
+) -> list[str]:
     methods = set(table["difference_method"].dropna())
     if not methods:
         return []
@@ -135,7 +157,8 @@ def _differences(blocks: Sequence[Block], table: "pd.DataFrame") -> list[str]:
         "by chance"
     ]
     if "paired" in methods:
-        notes.append("paired: both policies served the same requests, seed by seed")
+        units = " and ".join(f"{key} by {key}" for key in unit_keys) or "seed by seed"
+        notes.append(f"paired: both policies served the same requests, {units}")
     notes += _unpaired(blocks, baseline)
     return notes
 

@@ -26,10 +26,12 @@ examples:
   flocksim-compare sweep --by tenant --csv tenants.csv
   flocksim-compare sweep --figures figures --format svg,pdf --html report.html
   flocksim-compare monday tuesday --policy-keys engine.max_num_seqs
+  flocksim-compare windows --unit-keys trace.window_s
 
 A metric is a name of result.json, with or without its unit (ttft_p99_s or ttft_p99), a family
-(ttft), or all. Intervals of n = 1 do not exist and are not shown. Exit codes: 0 done, 2 a mistake
-in the input, 130 interrupted.
+(ttft), or all. Intervals of n = 1 do not exist and are not shown. Runs that differ in
+routing.tie_shift alone are placebos of their policy: what they change is noise. Exit codes: 0 done,
+2 a mistake in the input, 130 interrupted.
 """
 
 
@@ -42,6 +44,7 @@ class CompareOptions:
     metrics: list[str] | None
     by: str | None
     policy_keys: list[str]
+    unit_keys: list[str]
     interval: str
     level: float
     csv: Path | None
@@ -82,6 +85,7 @@ def parse_options(arguments: Sequence[str]) -> CompareOptions:
         metrics=_split(",".join(given.metric)) or None,
         by=given.by,
         policy_keys=_split(given.policy_keys),
+        unit_keys=_split(given.unit_keys),
         interval=given.interval,
         level=given.level,
         csv=given.csv,
@@ -117,7 +121,13 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="config keys that make another policy, not another setting",
     )
-    add("--interval", choices=METHODS, default="t", help="of the means (default: t)")
+    add(
+        "--unit-keys",
+        metavar="KEYS",
+        default="",
+        help="config keys whose values repeat one setting, as seeds do (trace.window_s)",
+    )
+    add("--interval", choices=METHODS, default="t", help="of means and paired differences")
     add("--level", metavar="L", type=float, default=0.95, help="of intervals (default: 0.95)")
     add("--csv", metavar="FILE", type=Path, help="write all metrics, one row each")
     add("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")

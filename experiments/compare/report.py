@@ -72,6 +72,21 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainTable:
+    """A small table of texts below the comparison.
+
+    Attributes:
+        title: what it shows.
+        headings: of its columns.
+        rows: texts, one per column.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Tables and what must be known to read them.
 
@@ -80,12 +95,14 @@ class Report:
         first_heading: of the first column.
         sections: the tables.
         notes: below them, one paragraph each.
+        extras: small tables between the two.
     """
 
     headings: tuple[str, ...]
     first_heading: str
     sections: tuple[Section, ...]
     notes: tuple[str, ...]
+    extras: tuple[PlainTable, ...] = ()
 
 
 def shown_metrics(table: "pd.DataFrame", asked: Sequence[str] | None) -> list[str]:
@@ -223,6 +240,7 @@ def report_of(
     table: "pd.DataFrame",
     asked: Sequence[str] | None,
     notes: Sequence[str],
+    extras: Sequence[PlainTable] = (),
 ) -> Report:
     """The whole report.
 
@@ -231,6 +249,7 @@ def report_of(
         table: as `comparison` returns it, of the same frame.
         asked: metrics to show; None shows the usual ones.
         notes: what must be known to read it.
+        extras: small tables of other figures.
     """
     metrics = shown_metrics(table, asked)
     sections = sections_of(blocks, table, metrics)
@@ -240,4 +259,5 @@ def report_of(
         first_heading="setting" if are_settings_rows else "policy",
         sections=sections,
         notes=tuple(notes),
+        extras=tuple(extras),
     )

@@ -1,9 +1,9 @@
 """The comparison on the terminal: as many tables as its width takes."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from experiments.compare.report import ALARM, Cell, Report, Row, Section
+from experiments.compare.report import ALARM, Cell, PlainTable, Report, Row, Section
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,15 +17,33 @@ _STYLES = {"better": "green", "worse": "red"}
 
 
 def print_report(report: Report, console: "Console") -> None:
-    """Print every section, then the notes."""
+    """Print every section, the small tables, then the notes."""
     for section in report.sections:
         if section.title:
             console.print(section.title, style="bold", soft_wrap=True)
         for columns in _fitting(report, section, console.width):
             console.print(_table(report, section, columns))
             console.print()
+    for extra in report.extras:
+        console.print(extra.title, style="bold", soft_wrap=True)
+        console.print(_plain(extra))
+        console.print()
     for note in report.notes:
         console.print(f"* {note}", soft_wrap=True)
+
+
+def _plain(extra: PlainTable) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for index, heading in enumerate(extra.headings):
+        # Names wrap, figures are never cut: headings of a word a line keep their columns narrow.
+        lines = "\n".join(heading.split())
+        justify: Literal["left", "right"] = "right" if index else "left"
+        table.add_column(lines, justify=justify, no_wrap=bool(index), overflow="fold")
+    for row in extra.rows:
+        table.add_row(*row)
+    return table
 
 
 def _fitting(report: Report, section: Section, width: int) -> Iterator[list[int]]:

@@ -27,6 +27,7 @@ NAMES: tuple[str, ...] = (
     "breakdown",
     "classes",
     "timeline",
+    "instances",
 )
 """Names of all figures, overview first."""
 
@@ -41,7 +42,8 @@ def figure(name: str, runs: "Sequence[Run]", **options: Any) -> "Figure":
         name: one of `NAMES`.
         runs: jobs as `experiments.results.load.load_runs` returns them.
         **options: those of the figure's module (`data()`), and `policy_keys`: keys such as
-            ``"engine.max_num_seqs"`` that make different policies instead of different settings.
+            ``"engine.max_num_seqs"`` that make different policies instead of different settings,
+            `unit_keys`: such as ``"trace.window_s"`` whose values are repeats of one setting.
 
     Raises:
         FigureError: an unknown name or option, or the runs do not hold the data.
@@ -75,6 +77,7 @@ def save_all(
     *,
     baseline: str | None = None,
     policy_keys: Sequence[str] = (),
+    unit_keys: Sequence[str] = (),
 ) -> list[Path]:
     """Write every figure for which the runs hold the data; the same runs give the same bytes.
 
@@ -87,6 +90,7 @@ def save_all(
             writes the lines to standard error.
         baseline: policy that the figure `differences` compares with; None takes the first.
         policy_keys: keys such as ``"engine.max_num_seqs"`` that make different policies.
+        unit_keys: keys such as ``"trace.window_s"`` whose values are repeats of one setting.
 
     Returns:
         The files written, in the order of `NAMES`.
@@ -99,4 +103,4 @@ def save_all(
     from experiments.figures.save import save_figures
 
     options = {"measured": measured, "baseline": baseline}
-    return save_figures(runs, Path(directory), formats, options, say, policy_keys)
+    return save_figures(runs, Path(directory), formats, options, say, policy_keys, unit_keys)

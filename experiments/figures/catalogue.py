@@ -17,9 +17,10 @@ from experiments.figures.style import styled
 from experiments.results.load import Run
 
 POLICY_KEYS = "policy_keys"
-"""Option of every figure: see `study_of`."""
+UNIT_KEYS = "unit_keys"
+"""Options of every figure: see `study_of`."""
 
-LISTS = (POLICY_KEYS, "quantities", "statistics", "metrics")
+LISTS = (POLICY_KEYS, UNIT_KEYS, "quantities", "statistics", "metrics")
 """Options of several names; one alone need not stand in a list."""
 
 
@@ -72,9 +73,10 @@ def _prepared(
         key: (value,) if key in LISTS and isinstance(value, str) else value
         for key, value in options.items()
     }
-    own = {key: value for key, value in given.items() if key != POLICY_KEYS}
+    own = {key: value for key, value in given.items() if key not in (POLICY_KEYS, UNIT_KEYS)}
     _check_options(name, module, own)
-    return module, study_of(runs, given.get(POLICY_KEYS, ())), own
+    study = study_of(runs, given.get(POLICY_KEYS, ()), given.get(UNIT_KEYS, ()))
+    return module, study, own
 
 
 def data_of(module: FigureModule, study: Study, options: Mapping[str, Any]) -> pd.DataFrame:
@@ -104,5 +106,5 @@ def _check_options(name: str, module: FigureModule, options: Mapping[str, Any]) 
     taken = options_of(module)
     for key in options:
         if key not in taken:
-            allowed = ", ".join([*taken, POLICY_KEYS])
+            allowed = ", ".join([*taken, POLICY_KEYS, UNIT_KEYS])
             raise FigureError(f"figure {name} has no option {key!r}: must be one of {allowed}")

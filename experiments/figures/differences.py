@@ -14,7 +14,7 @@ from experiments.figures.points import absent_metrics
 from experiments.figures.study import Study
 from experiments.figures.style import GREY, PAGE_IN, entry, head, legend_below, new_figure
 from experiments.figures.units import load_text, title_of
-from experiments.stats.comparison import comparison
+from experiments.stats.comparison import WITHIN_NOISE, comparison
 from experiments.stats.directions import direction_of
 from sim.errors import ConfigError
 
@@ -51,7 +51,8 @@ def data(
     shown = [name for name in metrics if name not in absent]
     if not shown:
         raise FigureError(f"no run has a value of {', '.join(metrics)}")
-    frame = study.rows.copy()
+    rows = [study.rows] if study.placebos is None else [study.rows, study.placebos]
+    frame = pd.concat(rows)
     frame.attrs.update(study.attrs)
     frame.attrs["settings"] = ["variant", "setting"]
     if frame["policy"].nunique() < 2:
@@ -99,7 +100,7 @@ def _shaped(table: pd.DataFrame, study: Study, notes: list[str]) -> pd.DataFrame
 
 
 def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
-    """One panel per metric; hollow where the interval covers 0 or there is none."""
+    """One panel per metric; hollow where there is no interval, or it covers 0 or noise."""
     metrics = list(dict.fromkeys(data["metric"]))
     keys = data.drop_duplicates(["setting", "series"])
     order = {name: place for place, name in enumerate(looks)}
@@ -142,7 +143,7 @@ def _draw_panel(
     names = zip(panel["setting"], panel["series"], panel["verdict"], strict=True)
     for (low, middle, high), (setting, series, verdict) in zip(percents, names, strict=True):
         look, at = looks[series], place[setting, series]
-        is_clear = verdict not in ("not distinguishable", "one run")
+        is_clear = verdict not in ("not distinguishable", WITHIN_NOISE, "one run")
         axes.hlines(at, low, high, colors=look.colour, linewidth=1.1)
         axes.plot(
             [middle],
@@ -170,7 +171,9 @@ def _reach(percents: "np.typing.NDArray[np.float64]") -> float:
 def _entries(data: pd.DataFrame) -> list[Artist]:
     style = {"color": GREY, "linestyle": "none", "marker": "o"}
     entries: list[Artist] = [entry("distinguishable from the baseline", **style)]
-    entries.append(entry("not distinguishable, or one run", markerfacecolor="white", **style))
+    noise = ", within noise" if (data["verdict"] == WITHIN_NOISE).any() else ""
+    hollow = f"not distinguishable{noise}, or one run"
+    entries.append(entry(hollow, markerfacecolor="white", **style))
     if data["low"].notna().any():
         entries.append(entry("95 % interval (after Holm)", color=GREY, linestyle="-"))
     return entries

@@ -1,6 +1,6 @@
 """What Feather's learner came to do: how often it adds, by state and over time.
 
-Reads the files that `batching.state_out` writes:
+`flocksim-study feather_learned` draws it; of the files that `batching.state_out` writes:
 
     write_picture(draw(*tables(read_learner_state(path, "path"))), Path("learned.png"))
 
@@ -24,22 +24,26 @@ from policies.batching.feather.learner import (
 )
 from policies.batching.feather.learner_state import LearnerState
 
-HEIGHT_IN = 3.6
+HEIGHT_IN = 3.9
 
 
-def tables(state: LearnerState) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(*states: LearnerState) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What is drawn.
+
+    Args:
+        states: of one run, or of several that differ by seed.
 
     Returns:
         `num_running` (first of its bin), `loss_chunks`, `num_decisions` and `add_ratio`, the share
-        of ADD among rewarded decisions of all numbers of sharing requests, a row per pair that
-        occurred; and `time_s`, `num_decisions`, `num_adds`, `regret` (running totals of the last
-        run), `add_ratio` of all decisions so far.
+        of ADD among rewarded decisions of all numbers of sharing requests and all runs, a row per
+        pair that occurred; and `run` (place of the state), `time_s`, `num_decisions`, `num_adds`,
+        `regret` (running totals of the last run), `add_ratio` of all decisions so far.
 
     Raises:
         FigureError: nothing was learned.
     """
-    counts = np.array(state.counts).reshape(TABLE_SHAPE).sum(axis=2)
+    counts = np.array([state.counts for state in states]).sum(axis=0)
+    counts = counts.reshape(TABLE_SHAPE).sum(axis=2)
     totals = counts.sum(axis=-1)
     sizes, losses = np.nonzero(totals)
     if not len(sizes):
@@ -52,13 +56,19 @@ def tables(state: LearnerState) -> tuple[pd.DataFrame, pd.DataFrame]:
             "add_ratio": counts[sizes, losses, ADD] / totals[sizes, losses],
         }
     )
-    curve = pd.DataFrame(state.points, columns=list(COLUMNS))
+    curve = pd.concat(
+        [
+            pd.DataFrame(state.points, columns=list(COLUMNS)).assign(run=place)
+            for place, state in enumerate(states)
+        ],
+        ignore_index=True,
+    )
     curve["add_ratio"] = curve["num_adds"] / curve["num_decisions"]
     return cells, curve
 
 
 def draw(cells: pd.DataFrame, curve: pd.DataFrame) -> Figure:
-    """Share of ADD by batch size and prefix loss; and over time, with the regret."""
+    """Share of ADD by batch size and prefix loss; and over time, with the regret, line by run."""
     with styled():
         figure = new_figure(PAGE_IN, HEIGHT_IN)
         panels = figure.subplot_mosaic("aaaa;bbcc", height_ratios=(1.3, 1))
@@ -81,10 +91,12 @@ def draw(cells: pd.DataFrame, curve: pd.DataFrame) -> Figure:
         bar = figure.colorbar(image, ax=left, pad=0.02, aspect=12)
         bar.set_label("share of ADD (%)")
         bar.outline.set_visible(False)
-        middle.plot(curve["time_s"], 100 * curve["add_ratio"], color=GREY)
+        width = 1.2 if curve["run"].nunique() == 1 else 0.6
+        for _, run in curve.groupby("run"):
+            middle.plot(run["time_s"], 100 * run["add_ratio"], color=GREY, linewidth=width)
+            right.plot(run["time_s"], run["regret"] / 1e3, color=GREY, linewidth=width)
         middle.set_ylim(0, 102)
         middle.set_ylabel("share of ADD so far (%)")
-        right.plot(curve["time_s"], curve["regret"] / 1e3, color=GREY)
         right.set_ylim(bottom=0)
         right.set_ylabel("regret (1,000 requests/s)")
         for axes in (middle, right):

@@ -1,4 +1,4 @@
-"""One run over time: batch, queue, KV usage and load of every instance, as time means."""
+"""One run over time: batch, queue, KV usage, imbalance and load of instances, as time means."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.figures.breakdown import num_instances
-from experiments.figures.step_functions import spans_as_events, time_means
+from experiments.figures.step_functions import imbalance_means, spans_as_events, time_means
 from experiments.results.load import Run
 
 FloatArray = npt.NDArray[np.float64]
@@ -19,6 +19,9 @@ _REQUESTS = [
     "admitted_s",
     "finish_s",
     "instance",
+    "prefill_instance",
+    "first_token_s",
+    "decode_start_s",
     "status",
     "replication",
 ]
@@ -77,12 +80,50 @@ def panels_of(tables: RunTables, edges: FloatArray) -> list[pd.DataFrame]:
     served = tables.requests[is_served]
     found = _cluster_values(tables, served, edges)
     frames = [_frame(panel, -1, values, edges) for panel, values in found.items()]
+    stays = _stays(served)
+    if tables.num_instances > 1 and "decode_start_s" not in served:
+        imbalance = imbalance_means(
+            served["arrival_s"].to_numpy(),
+            served["finish_s"].to_numpy(),
+            served["instance"].to_numpy(dtype=np.int64),
+            tables.num_instances,
+            edges,
+        )
+        frames.append(_frame("imbalance_ratio", -1, imbalance, edges))
     for instance in range(tables.num_instances):
-        mine = served[served["instance"] == instance]
+        mine = stays[stays["instance"] == instance]
         events = spans_as_events(mine["arrival_s"].to_numpy(), mine["finish_s"].to_numpy())
         load = time_means(*events, edges)
         frames.append(_frame("instance_requests", instance, load, edges))
     return frames
+
+
+def _stays(served: pd.DataFrame) -> pd.DataFrame:
+    """A row per request and instance it was on: two where it was handed over.
+
+    It counts where it was prefilled until it joins the decode batch.
+    """
+    if "decode_start_s" not in served:
+        return served
+    is_moved = served["decode_start_s"].notna()
+    moved, others = served[is_moved], served[~is_moved]
+    before = moved.assign(instance=moved["prefill_instance"], finish_s=moved["decode_start_s"])
+    after = moved.assign(arrival_s=moved["decode_start_s"])
+    return pd.concat([others, before, after], ignore_index=True)
+
+
+def _computing(admitted: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    """Spans in which requests are in a batch: not while their KV caches are handed over."""
+    starts_s, ends_s = admitted["admitted_s"].to_numpy(), admitted["finish_s"].to_numpy()
+    if "decode_start_s" not in admitted:
+        return starts_s, ends_s
+    joined_s = admitted["decode_start_s"].to_numpy()
+    is_moved = ~np.isnan(joined_s)
+    until_s = np.where(is_moved, admitted["first_token_s"].to_numpy(), ends_s)
+    return (
+        np.concatenate([starts_s, joined_s[is_moved]]),
+        np.concatenate([until_s, ends_s[is_moved]]),
+    )
 
 
 def _cluster_values(
@@ -90,9 +131,7 @@ def _cluster_values(
 ) -> dict[str, FloatArray]:
     if tables.steps is None:
         admitted = served[served["admitted_s"].notna()]
-        running = spans_as_events(
-            admitted["admitted_s"].to_numpy(), admitted["finish_s"].to_numpy()
-        )
+        running = spans_as_events(*_computing(admitted))
         came_s = served.get("engine_arrival_s", served["arrival_s"])
         queued = spans_as_events(came_s.to_numpy(), served["admitted_s"].to_numpy())
         return {

@@ -33,6 +33,7 @@ def save_figures(
     options: Mapping[str, Any],
     say: Callable[[str], object] | None,
     policy_keys: Sequence[str],
+    unit_keys: Sequence[str] = (),
 ) -> list[Path]:
     """Write every figure that the runs hold the data for; see `experiments.figures.save_all`.
 
@@ -43,7 +44,7 @@ def save_figures(
             raise FigureError(f"unknown format {suffix!r}: must be one of {', '.join(FORMATS)}")
     tell = say or partial(print, file=sys.stderr)
     measured_runs(options.get("measured"))  # a bad file ends it before anything is drawn
-    study = study_of(runs, policy_keys)
+    study = study_of(runs, policy_keys, unit_keys)
     files = [f"{name}.{suffix}" for name in NAMES for suffix in formats]
     make_writable(directory, files)
     for note in study.notes:

@@ -15,7 +15,7 @@ from experiments.figures.errors import FigureError
 from experiments.figures.looks import LINES, Look, looks_of
 from experiments.figures.units import load_text
 from experiments.results.load import Run, without_copies
-from experiments.results.metrics_frame import CLOSED_LOOP, metrics_frame
+from experiments.results.metrics_frame import CLOSED_LOOP, is_plain, metrics_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +52,8 @@ class Study:
             them in every operation.
         looks: of every series.
         notes: what was left out, a line each.
+        placebos: rows of runs with another order of ties, which tell what is noise; None if there
+            are none. They are not drawn.
     """
 
     runs: list[Run]
@@ -59,6 +61,7 @@ class Study:
     attrs: dict[str, Any]
     looks: dict[str, Look]
     notes: list[str] = field(default_factory=list)
+    placebos: "pd.DataFrame | None" = None
 
     @cached_property
     def series(self) -> list[str]:
@@ -142,12 +145,15 @@ def worst(regimes: Sequence[str | None]) -> str | None:
     return max(known, key=REGIMES.index, default=None)
 
 
-def study_of(runs: Sequence[Run], policy_keys: Sequence[str] = ()) -> Study:
+def study_of(
+    runs: Sequence[Run], policy_keys: Sequence[str] = (), unit_keys: Sequence[str] = ()
+) -> Study:
     """Sort runs into series and settings.
 
     Args:
         runs: the jobs.
         policy_keys: keys such as ``"engine.max_num_seqs"`` that make different policies.
+        unit_keys: keys such as ``"trace.window_s"`` whose values are observations of one setting.
 
     Raises:
         FigureError: none of the runs ended well.
@@ -159,7 +165,8 @@ def study_of(runs: Sequence[Run], policy_keys: Sequence[str] = ()) -> Study:
     notes = [_left_out(len(kept) - len(done), len(kept))] if len(done) < len(kept) else []
     if copies:
         notes.append(f"{len(copies)} of {len(runs)} runs repeat another one and are drawn once")
-    rows = metrics_frame(done, policy_keys)
+    rows = metrics_frame(done, policy_keys, unit_keys).copy()  # in one piece: columns are added
+    is_drawn = is_plain(rows)
     attrs, rows.attrs = {str(key): value for key, value in rows.attrs.items()}, {}
     keys = attrs["settings"]
     by_run = {name: index for index, name in enumerate(dict.fromkeys(rows["run"]))}
@@ -172,7 +179,11 @@ def study_of(runs: Sequence[Run], policy_keys: Sequence[str] = ()) -> Study:
     ]
     rows["is_closed"] = rows["users"].notna() | (rows["regime"] == CLOSED_LOOP)
     rows["setting"] = _settings(rows, [key for key in keys if key in LOAD_KEYS])
-    return Study(done, rows, attrs, _looks(rows, variants), notes)
+    looks = _looks(rows, variants)
+    if is_drawn.all():
+        return Study(done, rows, attrs, looks, notes)
+    notes.append("placebos (routing.tie_shift) tell what is noise and are not drawn")
+    return Study(done, rows[is_drawn], attrs, looks, notes, rows[~is_drawn])
 
 
 def _left_out(number: int, whole: int) -> str:
@@ -186,10 +197,16 @@ def _variants(rows: "pd.DataFrame", keys: list[str]) -> list[str]:
         name if names.count(name) == 1 else key for key, name in zip(keys, names, strict=True)
     ]
     columns = [
-        [f"{title}={_text(value)}" for value in rows[key]]
+        ["" if _is_absent(value) else f"{title}={_text(value)}" for value in rows[key]]
         for key, title in zip(keys, titles, strict=True)
     ]
-    return [", ".join(parts) for parts in zip(*columns, strict=True)] or [""] * len(rows)
+    texts = [", ".join(filter(None, parts)) for parts in zip(*columns, strict=True)]
+    return texts or [""] * len(rows)
+
+
+def _is_absent(value: object) -> bool:
+    """Whether a run has no such setting at all, as one without roles has no decode router."""
+    return isinstance(value, float) and np.isnan(value)
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""One run of each policy over time: batch size, KV usage, queue length, load of every instance."""
+"""One run of each policy over time: batch, KV usage, queue, imbalance, load of every instance."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,13 @@ PANELS = {
     "batch_requests": "Batch size\n(requests)",
     "kv_usage_ratio": "KV usage\n(%)",
     "queue_requests": "Queue\n(requests)",
-    "instance_requests": "Requests on\nan instance",
+    "imbalance_ratio": "Load imbalance\n(max / mean)",
 }
-"""Batch size: mean over instances, 0 while one is idle. Queue: of the whole cluster."""
+"""Batch size: mean over instances, 0 while one is idle. Queue: of the whole cluster. Load
+imbalance: of requests in the system, over instances, while there are any; 1 is even."""
+
+SHADED = "Requests on\nan instance"
+"""Of every instance, as shades."""
 
 PANEL_IN, STRIP_IN = 0.85, 0.13
 MAX_NAMED = 8
@@ -83,7 +87,7 @@ def _notes(tables: Mapping[str, RunTables]) -> list[str]:
 def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     """Lines of the cluster above, one strip of shades per policy below."""
     present = [name for name in looks if (data["series"] == name).any()]
-    panels = [name for name in PANELS if (data["panel"] == name).any() and name in list(PANELS)[:3]]
+    panels = [name for name in PANELS if (data["panel"] == name).any()]
     num_rows = int(data["instance"].max()) + 1
     strip = min(0.75, max(0.3, STRIP_IN * num_rows))
     heights = [PANEL_IN] * len(panels) + [strip] * len(present)
@@ -117,7 +121,7 @@ def draw(data: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
 
 
 def _draw_lines(axes: Axes, panel: pd.DataFrame, name: str, looks: Mapping[str, Look]) -> None:
-    factor = 100.0 if name.endswith("_ratio") else 1.0
+    factor = 100.0 if name == "kv_usage_ratio" else 1.0
     for place, (series, look) in enumerate(looks.items()):
         line = panel[panel["series"] == series]
         middle = (line["start_s"] + line["end_s"]) / 2
@@ -132,7 +136,7 @@ def _draw_lines(axes: Axes, panel: pd.DataFrame, name: str, looks: Mapping[str, 
             markevery=(5 * place, 40),
         )
     axes.set_ylabel(PANELS[name])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=1.0 if name == "imbalance_ratio" else 0.0)
 
 
 def _draw_strips(figure: Figure, axes_of: Mapping[str, Axes], loads: pd.DataFrame) -> None:
@@ -157,5 +161,5 @@ def _draw_strips(figure: Figure, axes_of: Mapping[str, Axes], loads: pd.DataFram
         axes.set_yticks(range(len(grid)) if len(grid) <= MAX_NAMED else [0, last])
     assert image is not None
     bar = figure.colorbar(image, ax=list(axes_of.values()), pad=0.01, aspect=14)
-    bar.set_label(PANELS["instance_requests"])
+    bar.set_label(SHADED)
     bar.outline.set_visible(False)

@@ -11,11 +11,12 @@ COLUMNS = {
     "requests.parquet": ("arrival_s", "finish_s"),
     "steps.parquet": ("start_s", "end_s"),
     "distributions.parquet": ("quantile", "itl_s"),
+    "decisions.parquet": ("request_id", "instance"),
 }
 """Columns without which a table is none of ours."""
 
-_SECTIONS = ("metrics", "provenance", "versions", "cost_totals", "offered_load")
-_LISTS = ("flags", "replications")
+_SECTIONS = ("metrics", "provenance", "versions", "cost_totals", "offered_load", "routing")
+_LISTS = ("flags", "replications", "instances")
 
 
 def fault_of(document: Mapping[str, Any]) -> str | None:

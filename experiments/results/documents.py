@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from experiments.deployment import Deployment
+from experiments.kv_tiers import shown_tiers
 from experiments.results.gpu_time import with_gpu_metrics
 from experiments.results.job_key import (
     device_sha256,
@@ -20,7 +21,9 @@ from experiments.results.job_key import (
 from experiments.results.replications import (
     Replication,
     mean_costs,
+    mean_instances,
     mean_metrics,
+    mean_routing,
     merged_flags,
     replications_document,
     worst_regime,
@@ -59,17 +62,21 @@ def shown_config(
     """The configuration without paths: the chosen options, then every value.
 
     What was left to the engine or to a default appears as what it became: sizes, the attention
-    kernel, the constants of a front end and of the scheduler.
+    kernel, the constants of a front end and of the scheduler, the tiers behind the prefix caches.
     """
     shown = without_paths(config)
     if deployment is not None:
         shown["engine"] = {**shown["engine"], **asdict(deployment.sizes)}
-        if isinstance(deployment.spec.cost, CalibratedCost):
-            shown["kernel"] = asdict(deployment.spec.cost.kernel)
+        if isinstance(deployment.gpu_cost, CalibratedCost):
+            shown["kernel"] = asdict(deployment.gpu_cost.kernel)
         if deployment.spec.front_end is not None:
             shown["frontend"] = {**shown["frontend"], **asdict(deployment.spec.front_end)}
         if deployment.spec.scheduler is not None:
             shown["scheduler"] = {**shown["scheduler"], **asdict(deployment.spec.scheduler)}
+        if deployment.spec.tiers is not None:
+            num_gpus = shown["cluster"]["tensor_parallel"]
+            tiers = shown_tiers(deployment.spec.tiers, num_gpus)
+            shown["kv_tiers"] = {**shown["kv_tiers"], **tiers}
     return {"choices": dict(sorted(choices.items())), **{key: shown[key] for key in sorted(shown)}}
 
 
@@ -98,6 +105,8 @@ def result_document(
         "replications": replications_document(replications),
         "cost_totals": mean_costs(replications),
         "offered_load": identity.offered_load,
+        "instances": mean_instances(replications),
+        "routing": mean_routing(replications),
     }
 
 

@@ -77,7 +77,7 @@ def range_flags(result: SimulationResult, deployment: Deployment) -> list[dict[s
     `is_minor` marks those below `SMALLEST_SHARE` of the time of all steps. What counts is the time
     of the kernel in the steps concerned; for attention, that of all attention in them.
     """
-    cost = deployment.spec.cost
+    cost = deployment.gpu_cost
     if not isinstance(cost, CalibratedCost):
         return []
     shapes = run_shapes(result, deployment.spec.rules.lag)

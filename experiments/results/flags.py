@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from experiments.deployment import Deployment
+from experiments.results.executor_notes import window_flags
 from experiments.results.fitted_ranges import range_flags
 from experiments.results.transform_notes import counted, told_transform
 from experiments.schema.job import TraceOptions
 from hwmodels.calibrated import CalibratedCost
+from sim.executed_cost import ExecutedCost
 from sim.front_end_metrics import front_end_load
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED
 from sim.records import SimulationResult
@@ -28,6 +30,7 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
         *_context_flags(result, deployment),
         *_reject_flags(result, deployment),
         *_front_end_flags(result),
+        *window_flags(result, deployment),
     ]
     num_short = int(np.count_nonzero(result.workload.output_tokens == 1))
     if num_short:
@@ -38,6 +41,13 @@ def flags_of(result: SimulationResult, deployment: Deployment, options: TraceOpt
         num_blocks = deployment.spec.num_gpu_blocks
         text = f"{num_blocks:,} KV blocks as given, not from the memory of the GPU"
         found.append({"flag": "num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text})
+    decode = deployment.decode
+    if decode is not None and decode.capacity is None and deployment.capacity is not None:
+        num_blocks = decode.spec.num_gpu_blocks
+        text = f"{num_blocks:,} KV blocks of decode instances as given, not from their memory"
+        found.append(
+            {"flag": "decode_num_gpu_blocks_given", "num_gpu_blocks": num_blocks, "text": text}
+        )
     found += _memory_flags(deployment)
     found += _overlay_flags(deployment)
     found += _kernel_flags(deployment)
@@ -130,10 +140,10 @@ def _kernel_flags(deployment: Deployment) -> list[Flag]:
     """Kernels that price the steps although their constants were measured on another device."""
     from hwmodels.fitting.transfer import donor_of
 
-    if not isinstance(deployment.spec.cost, CalibratedCost):
+    if not isinstance(deployment.gpu_cost, CalibratedCost):
         return []
     records = deployment.device.kernels.provenance
-    in_use = sorted(deployment.spec.cost.kernels_in_use)
+    in_use = sorted(deployment.gpu_cost.kernels_in_use)
     names = [name for name in in_use if records[name].is_extrapolated]
     if not names:
         return []
@@ -152,12 +162,12 @@ def _kernel_flags(deployment: Deployment) -> list[Flag]:
 
 def _fit_flags(deployment: Deployment) -> list[Flag]:
     """Kernels that price the steps although their form does not describe their measurements."""
-    if not isinstance(deployment.spec.cost, CalibratedCost):
+    if not isinstance(deployment.gpu_cost, CalibratedCost):
         return []
     records = deployment.device.kernels.provenance
     errors = {
         name: errors
-        for name in sorted(deployment.spec.cost.kernels_in_use)
+        for name in sorted(deployment.gpu_cost.kernels_in_use)
         if (errors := records[name].heldout_mape) is not None and records[name].is_poorly_fitted
     }
     if not errors:
@@ -221,12 +231,14 @@ def _context_flags(result: SimulationResult, deployment: Deployment) -> list[Fla
 
 def _reject_flags(result: SimulationResult, deployment: Deployment) -> list[Flag]:
     spec = deployment.spec
-    kv_tokens = (spec.num_gpu_blocks - 1) * spec.block_tokens
+    kv_tokens = (spec.least_gpu_blocks - 1) * spec.block_tokens
+    slot_tokens = spec.cost.max_request_tokens if isinstance(spec.cost, ExecutedCost) else None
+    holder = "KV cache" if slot_tokens is None else "a slot"
     reasons = {
         OVER_CAPACITY: (
             "over_kv_capacity",
             ("it needs", "they need"),
-            f" more than the {kv_tokens:,} tokens of KV cache",
+            f" more than the {slot_tokens or kv_tokens:,} tokens of {holder}",
         ),
         OVER_MODEL_LEN: (
             "over_max_model_len",

@@ -60,9 +60,10 @@ def with_gpu_metrics(one: Replication, spec: ClusterSpec) -> Replication:
     num_tokens = int(output_tokens[~np.isnan(finish_s)].sum())
     found = gpu_metrics(
         one.costs,
-        gpu_time_s=None if one.is_interrupted else spec.num_instances * span_s,
+        gpu_time_s=None if one.is_interrupted else spec.num_all_instances * span_s,
         num_output_tokens=num_tokens,
         has_scheduler=spec.scheduler is not None,
+        has_transfers=getattr(spec.cost, "moves_blocks", False),
     )
     return replace(one, metrics={**one.metrics, **found})
 
@@ -73,6 +74,7 @@ def gpu_metrics(
     gpu_time_s: float | None,
     num_output_tokens: int,
     has_scheduler: bool = False,
+    has_transfers: bool = False,
 ) -> Metrics:
     """Shares of the time of all instances, and what an output token costs.
 
@@ -81,6 +83,7 @@ def gpu_metrics(
         gpu_time_s: instances x span of the run, seconds; None or NaN where it has no end.
         num_output_tokens: tokens that its finished requests produced.
         has_scheduler: whether steps wait for the scheduler's CPU.
+        has_transfers: whether steps wait for transfers.
 
     Returns:
         `gpu_time_s`; the shares of `TITLES`, ratios; `output_token_gpu_s`, seconds of busy
@@ -91,9 +94,11 @@ def gpu_metrics(
         return dict.fromkeys(names)
     seconds = {term: float(getattr(costs, term)) for term in TERMS}
     busy_s = sum(seconds.values())
+    modelled = {"scheduler_s"} if has_scheduler else set()
+    modelled |= {"transfer_s"} if has_transfers else set()
     shares: Metrics = {
         f"gpu_{term.removesuffix('_s')}_ratio": None
-        if term in _NOT_MODELLED and not taken_s and not (has_scheduler and term == "scheduler_s")
+        if term in _NOT_MODELLED and not taken_s and term not in modelled
         else taken_s / gpu_time_s
         for term, taken_s in seconds.items()
     }

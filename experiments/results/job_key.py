@@ -48,17 +48,20 @@ def job_key(
         "trace": trace if files is None else files,
         "hardware": device_sha256(deployment.device, job.hardware.fidelity),
         "model": shape_sha256(deployment.shape),
-        "learned": _learned_sha256(job.batching),
+        "learned": _learned_sha256(job.plugins),
         "sources": sources_sha256(),
         "plugins": foreign_sources(job.plugins),
     }
     return sha256_of(key)
 
 
-def _learned_sha256(batching: Plugin) -> str | None:
-    """Digest of what a learner starts from; None if it starts from nothing."""
-    state_in = batching.options.get("state_in")
-    return None if state_in is None else _file_sha256(Path(str(state_in)))
+def _learned_sha256(plugins: Iterable[Plugin]) -> dict[str, str | None]:
+    """Digest of what every learner starts from that does not start from nothing."""
+    return {
+        plugin.key: _file_sha256(Path(str(plugin.options["state_in"])))
+        for plugin in plugins
+        if plugin.options.get("state_in") is not None
+    }
 
 
 def device_sha256(device: DeviceSpec, fidelity: str) -> str:

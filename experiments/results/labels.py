@@ -1,6 +1,6 @@
 """What tells jobs apart: their policy, and the settings under which policies are compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,9 @@ POLICY_GROUPS = ("routing", "batching", "eviction", "admission", "engine", "kern
 
 NO_SETTING = ("seed", "replications", "check", "output", "hydra")
 """Sections and keys that make no other setting: observations of one, or what is written."""
+
+PLACEBO_KEY = "routing.tie_shift"
+"""Makes no other setting either: runs that differ in it alone are a policy and its placebos."""
 
 _CODE = ("sources", "plugins")
 """What is compared when the code itself differs."""
@@ -42,7 +45,9 @@ class Labels:
     parameters: dict[str, list[Value]]
 
 
-def label_runs(runs: "Sequence[Run]", policy_keys: Sequence[str] = ()) -> Labels:
+def label_runs(
+    runs: "Sequence[Run]", policy_keys: Sequence[str] = (), unit_keys: Sequence[str] = ()
+) -> Labels:
     """Label runs by what varies among them.
 
     A key that only some options of a policy group have is a parameter of these policies; every
@@ -51,21 +56,26 @@ def label_runs(runs: "Sequence[Run]", policy_keys: Sequence[str] = ()) -> Labels
     Args:
         runs: the jobs.
         policy_keys: keys such as ``"engine.max_num_seqs"`` that make different policies too.
+        unit_keys: keys such as ``"trace.window_s"`` whose values are observations of one setting.
 
     Raises:
         ConfigError: no run has one of the keys.
     """
-    for key in policy_keys:
+    for key in (*policy_keys, *unit_keys):
+        if any(key in run.choices for run in runs):
+            raise ConfigError(f"{key} is a config group: name a key, as in trace.rate_scale")
         if all(_value(run, key) is None for run in runs):
             raise ConfigError(f"no run has the key {key}: name it as in trace.rate_scale")
     rows = telling(runs)
+    ignored = {PLACEBO_KEY, *unit_keys} - {*policy_keys}
     groups = [
         group for group in POLICY_GROUPS if _varies([runs[row].choices.get(group) for row in rows])
     ]
-    keys = list(dict.fromkeys([*_overridden(runs), *policy_keys]))
+    named = [key for key in _overridden(runs) if key not in ignored]
+    keys = list(dict.fromkeys([*named, *policy_keys]))
     values = {key: [_value(run, key) for run in runs] for key in keys}
     varying = [key for key in keys if _varies([values[key][row] for row in rows])]
-    hidden = _hidden_differences(runs, rows, [values[key] for key in varying])
+    hidden = _hidden_differences(runs, rows, [values[key] for key in varying], ignored)
     values = {**hidden, **values}
     varying += [key for key in hidden if key not in varying]
     parameters = {
@@ -169,13 +179,18 @@ def _value(run: "Run", key: str) -> Value:
 
 
 def _hidden_differences(
-    runs: "Sequence[Run]", rows: Sequence[int], known: Sequence[Sequence[Value]]
+    runs: "Sequence[Run]",
+    rows: Sequence[int],
+    known: Sequence[Sequence[Value]],
+    ignored: Collection[str],
 ) -> dict[str, list[Value]]:
     """Whatever else differs between runs that all labels and seeds call the same.
 
     Runs of different policies may differ in what belongs to policies, and in the source code.
     """
-    identities = [_identity(run) for run in runs]
+    identities = [
+        {key: value for key, value in _identity(run).items() if key not in ignored} for run in runs
+    ]
     found: dict[str, None] = {}
     for are_policies_equal in (True, False):
 

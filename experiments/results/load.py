@@ -96,6 +96,22 @@ class Run:
         return table
 
     @cached_property
+    def decisions(self) -> "pd.DataFrame":
+        """decisions.parquet: one row per request that was routed.
+
+        Raises:
+            ResultError: it is not there: the job was run without output.decisions=true, or not at
+                all.
+        """
+        table = self.read_table("decisions.parquet")
+        if table is None:
+            raise ResultError(
+                f"{self.directory}: has no decisions.parquet: it is written with "
+                "output.decisions=true"
+            )
+        return table
+
+    @cached_property
     def distributions(self) -> "pd.DataFrame | None":
         """distributions.parquet: `quantile` (0 to 1) and `itl_s`; None if it is not there."""
         return self.read_table("distributions.parquet")

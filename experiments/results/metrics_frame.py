@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.results.job_key import sha256_of
-from experiments.results.labels import POLICY_GROUPS, label_runs, names_of, telling
+from experiments.results.labels import PLACEBO_KEY, POLICY_GROUPS, label_runs, names_of, telling
 from experiments.results.warmup import counted
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from experiments.results.load import Run
 
 LABELS = (
-    *("run", "status", "regime", "seed", "replication", "load", "users", "policy"),
+    *("run", "status", "regime", "seed", "replication", "tie_shift", "load", "users", "policy"),
     "offered_rate_per_s",
 )
 """Columns that are no metrics, besides the config groups and the varying keys, which stand before
@@ -26,23 +26,27 @@ _LOAD_DIGITS = 12
 """Of the digest of a trace: enough to tell the traces of a comparison apart."""
 
 
-def metrics_frame(runs: "Sequence[Run]", policy_keys: Sequence[str] = ()) -> "pd.DataFrame":
+def metrics_frame(
+    runs: "Sequence[Run]", policy_keys: Sequence[str] = (), unit_keys: Sequence[str] = ()
+) -> "pd.DataFrame":
     """Labels and metrics of runs.
 
     Args:
         runs: the jobs, those that could not run included.
         policy_keys: keys that make different policies instead of different settings.
+        unit_keys: keys whose values are observations of one setting, as seeds are.
 
     Returns:
         One row per (run, replication): `run` (name of the directory), `status`, `regime`, `seed`,
-        `replication`, `load` (a digest of the trace that it saw), `users` (how many send the
-        requests in a closed loop, else NaN), `policy`, one column per config group (the choice),
-        one per key that varies, `offered_rate_per_s` (arrivals / span of the arrivals; NaN if that
-        is 0 and in a closed loop), and every metric of result.json (NaN where null). `attrs`
-        holds `groups`, `settings` (the columns that tell settings apart) and `metrics`: lists of
-        column names.
+        `replication`, `tie_shift` (above the least of its policy and setting: a placebo), `load`
+        (a digest of the trace that it saw), `users` (how many send the requests in a closed loop,
+        else NaN), `policy`, one column per config group (the choice), one per key that varies,
+        `offered_rate_per_s` (arrivals / span of the arrivals; NaN if that is 0 and in a closed
+        loop), and every metric of result.json (NaN where null). `attrs` holds `groups`, `settings`
+        (the columns that tell settings apart) and `metrics`: lists of column names.
     """
-    return frame_of(runs, [_observations(run) for run in runs], policy_keys)
+    observations = [_observations(run) for run in runs]
+    return frame_of(runs, observations, policy_keys, unit_keys=unit_keys)
 
 
 def frame_of(
@@ -50,6 +54,7 @@ def frame_of(
     observations: Sequence[Sequence[Mapping[str, Any]]],
     policy_keys: Sequence[str] = (),
     extra_settings: Sequence[str] = (),
+    unit_keys: Sequence[str] = (),
 ) -> "pd.DataFrame":
     """Labels of runs beside figures of any kind; see `metrics_frame` for the columns.
 
@@ -59,10 +64,11 @@ def frame_of(
             the columns named by `extra_settings`, and figures.
         policy_keys: keys that make different policies instead of different settings.
         extra_settings: columns of the observations that tell settings apart.
+        unit_keys: keys whose values are observations of one setting.
     """
     import pandas as pd
 
-    labels, run_names = label_runs(runs, policy_keys), names_of(runs)
+    labels, run_names = label_runs(runs, policy_keys, unit_keys), names_of(runs)
     varying = {**labels.settings, **labels.parameters}
     groups = list(dict.fromkeys(group for run in runs for group in sorted(run.choices)))
     rows: list[dict[str, Any]] = []
@@ -70,6 +76,7 @@ def frame_of(
         head: dict[str, Any] = {
             "run": run_names[index],
             "status": run.status,
+            "tie_shift": _tie_shift_of(run),
             "load": load_of(run),
             "users": users_of(run),
             "policy": labels.policies[index],
@@ -99,6 +106,20 @@ def _varying_groups(runs: "Sequence[Run]", groups: Sequence[str]) -> list[str]:
         for group in groups
         if group not in POLICY_GROUPS and len({runs[row].choices.get(group) for row in rows}) > 1
     ]
+
+
+def is_plain(frame: "pd.DataFrame") -> "pd.Series[bool]":
+    """Which rows are no placebos: of equal policies and settings those of the least tie shift."""
+    keys = [frame[key].map(str) for key in ("policy", *frame.attrs["settings"])]
+    least = frame["tie_shift"].groupby(keys).transform("min")
+    found: pd.Series[bool] = frame["tie_shift"] == least
+    return found
+
+
+def _tie_shift_of(run: "Run") -> int:
+    section, _, key = PLACEBO_KEY.partition(".")
+    shift: int = (run.config.get(section) or {}).get(key) or 0
+    return shift
 
 
 def load_of(run: "Run") -> str:

@@ -1,13 +1,17 @@
 """The replications of a job: runs that differ in their draws alone, and their means."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from experiments.deployment import Deployment
+from experiments.results.executor_metrics import executor_metrics
 from experiments.results.flags import Flag, flags_of
+from experiments.results.instances import instance_metrics
+from experiments.results.iterations import iteration_metrics
+from experiments.results.routing import decision_table, hotspot_metrics, routing_summary
 from experiments.results.tables import request_table, step_table
 from experiments.results.warmup import warmup_flags
 from experiments.schema.job import JobConfig
@@ -38,6 +42,9 @@ class Replication:
         requests: rows of requests.parquet (`pyarrow.Table`).
         steps: rows of steps.parquet, None if they were not asked for.
         is_interrupted: whether the user stopped it.
+        decisions: rows of decisions.parquet, None if they were not asked for.
+        routing: what they say of the router, None likewise.
+        instances: figures of each instance.
     """
 
     number: int
@@ -51,6 +58,9 @@ class Replication:
     requests: Any
     steps: Any
     is_interrupted: bool
+    decisions: Any = None
+    routing: Metrics | None = None
+    instances: list[Metrics] = field(default_factory=list)
 
 
 def replication_of(
@@ -67,17 +77,24 @@ def replication_of(
     is_counted = counted_requests(result, job.warmup_s, job.warmup_requests)
     seen = user_view(result)
     gaps_s, gap_counts = token_gaps(seen, is_counted)
+    decisions = result.decisions
+    figures = summarize(
+        result,
+        slo_ttft_s=job.slo.ttft_s,
+        slo_tpot_s=job.slo.tpot_s,
+        is_counted=is_counted,
+    )
     is_telling = bool(result.requests.is_completed.any()) and not result.is_interrupted
     return Replication(
         number=number,
         seed=job.seed,
         regime=regime_of(seen) if is_telling else None,
-        metrics=summarize(
-            result,
-            slo_ttft_s=job.slo.ttft_s,
-            slo_tpot_s=job.slo.tpot_s,
-            is_counted=is_counted,
-        ),
+        metrics={
+            **figures,
+            **executor_metrics(result, deployment, figures),
+            **hotspot_metrics(deployment.spec.router),
+            **iteration_metrics(result, deployment),
+        },
         flags=[
             *flags_of(result, deployment, job.trace_options),
             *warmup_flags(is_counted),
@@ -86,7 +103,14 @@ def replication_of(
         gaps_s=gaps_s,
         gap_counts=gap_counts,
         requests=request_table(result),
-        steps=step_table(result) if job.output.steps else None,
+        steps=step_table(result, deployment) if job.output.steps else None,
+        decisions=None if decisions is None else decision_table(decisions),
+        routing=(
+            None
+            if decisions is None
+            else routing_summary(decisions, result.workload.prompt_tokens, is_counted)
+        ),
+        instances=instance_metrics(result, is_counted),
         is_interrupted=result.is_interrupted,
     )
 
@@ -99,6 +123,18 @@ def mean_metrics(replications: Sequence[Replication]) -> Metrics:
 def mean_costs(replications: Sequence[Replication]) -> Metrics:
     """Mean of every cost term over the replications; seconds, bytes and FLOPs of all instances."""
     return _means([asdict(one.costs) for one in replications])
+
+
+def mean_instances(replications: Sequence[Replication]) -> list[Metrics]:
+    """Mean of the figures of every instance over the replications, with its number."""
+    rows = zip(*(one.instances for one in replications), strict=True)
+    return [{"instance": index, **_means(of_one)} for index, of_one in enumerate(rows)]
+
+
+def mean_routing(replications: Sequence[Replication]) -> Metrics | None:
+    """Mean of what the decisions say over the replications; None if nobody asked."""
+    found = [one.routing for one in replications if one.routing is not None]
+    return _means(found) if found else None
 
 
 def worst_regime(replications: Sequence[Replication]) -> str | None:

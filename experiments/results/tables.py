@@ -1,4 +1,4 @@
-"""requests.parquet and steps.parquet: units in the column names, null where nothing happened."""
+"""Tables of a job as parquet files: units in the column names, null where nothing happened."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from experiments.deployment import Deployment
 from experiments.results.atomic import write_atomically
+from experiments.results.executor_metrics import executor_columns
+from experiments.results.handover import handover_columns
 from sim.cost_totals import COST_COLUMNS
 from sim.front_end_records import user_view
 from sim.inter_token import FloatArray, IntArray, weighted_percentiles
@@ -38,6 +41,11 @@ def write_steps(path: Path, tables: Sequence[Any]) -> None:
     write_atomically(path, lambda temporary: _write(_stacked(tables), temporary))
 
 
+def write_decisions(path: Path, tables: Sequence[Any]) -> None:
+    """Write decisions.parquet from the `decision_table` of each replication, likewise."""
+    write_atomically(path, lambda temporary: _write(_stacked(tables), temporary))
+
+
 def write_distributions(path: Path, gaps_s: FloatArray, gap_counts: IntArray) -> None:
     """Percentiles of the inter-token gaps, a row per 0.1 %; null where no request has two tokens.
 
@@ -51,7 +59,7 @@ def write_distributions(path: Path, gaps_s: FloatArray, gap_counts: IntArray) ->
     if len(gaps_s):
         itl_s[:] = weighted_percentiles(gaps_s, gap_counts, (100 * quantile).tolist())
     columns = {"quantile": column(quantile), "itl_s": column(itl_s, np.isnan(itl_s))}
-    write_atomically(path, lambda temporary: _write(_table(columns), temporary))
+    write_atomically(path, lambda temporary: _write(table_of(columns), temporary))
 
 
 def request_table(result: SimulationResult) -> Any:
@@ -79,6 +87,13 @@ def request_table(result: SimulationResult) -> Any:
         }
         for name, times_s in of_engine.items():
             columns[name] = column(times_s, np.isnan(times_s))
+    for name, (of_handover, is_null) in handover_columns(result).items():
+        columns[name] = column(of_handover, is_null)
+    if result.tiers is not None:
+        tiers = result.tiers
+        columns["host_hit_tokens"] = column(tiers.host_hit_tokens, records.cached_tokens < 0)
+        columns["remote_hit_tokens"] = column(tiers.remote_hit_tokens, records.cached_tokens < 0)
+        columns["load_wait_s"] = column(tiers.load_wait_s, np.isnan(tiers.load_wait_s))
     for name in ("session_id", "turn", "parent_id"):
         values = getattr(workload, name)
         if values is not None:
@@ -93,16 +108,20 @@ def request_table(result: SimulationResult) -> Any:
         columns["nominal_arrival_s"] = column(workload.arrival_s)
         if workload.after is not None:
             columns["after"] = column(workload.after, workload.after < 0)
-    return _table(columns)
+    return table_of(columns)
 
 
-def step_table(result: SimulationResult) -> Any:
+def step_table(result: SimulationResult, deployment: Deployment) -> Any:
     """Table of the runs of steps, with the cost terms of one GPU each (`pyarrow.Table`)."""
     parts = [
-        {"instance": np.full(len(runs["start_s"]), index), **runs}
+        {
+            "instance": np.full(len(runs["start_s"]), index),
+            **runs,
+            **executor_columns(result, deployment, index),
+        }
         for index, runs in enumerate(map(run_columns, result.instances))
     ]
-    return _table(
+    return table_of(
         {name: column(np.concatenate([part[name] for part in parts])) for name in parts[0]}
     )
 
@@ -167,7 +186,8 @@ def _stacked(tables: Sequence[Any]) -> Any:
     return pa.concat_tables(numbered, promote_options="default").unify_dictionaries()
 
 
-def _table(columns: Mapping[str, Any]) -> Any:
+def table_of(columns: Mapping[str, Any]) -> Any:
+    """A table of named columns (`pyarrow.Table`)."""
     import pyarrow as pa
 
     return pa.Table.from_arrays(list(columns.values()), names=list(columns))

@@ -19,7 +19,9 @@ from experiments.schema.checks import (
     whole,
     window,
 )
+from experiments.schema.cluster import ClusterConfig, RoleConfig, read_cluster
 from experiments.schema.front_end import FrontEndConfig, refuse_unread_constants, why_unhashed
+from experiments.schema.kv_tiers import KvTiersConfig, refuse_unread_tiers
 from experiments.schema.lengths import expand_lengths
 from experiments.schema.plugin import TARGET, Plugin, read_plugin
 from experiments.schema.scheduler import SchedulerConfig, refuse_unread_scheduler
@@ -34,7 +36,7 @@ Source = TypeVar("Source", "ModelConfig", "HardwareConfig")
 FIDELITIES = ("roofline", "calibrated", "calibrated_l2", "table")
 """Cost models, from the coarsest on."""
 
-MAX_INSTANCES = MAX_BLOCK_TOKENS = 65_536
+MAX_BLOCK_TOKENS = 65_536
 MAX_ENGINE_SIZE = 10**9
 MAX_GPU_BLOCKS = 10**12
 MAX_REPLICATIONS = 10_000
@@ -66,10 +68,11 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """A model by catalogue name or by path."""
+    """A model by catalogue name or by path; `max_context_tokens` in place of its own."""
 
     name: str | None = checked(optional(text))
     path: str | None = checked(optional(text))
+    max_context_tokens: int | None = checked(optional(whole(2, MAX_ENGINE_SIZE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +101,6 @@ class KernelConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterConfig:
-    """Replicas."""
-
-    num_instances: int = checked(whole(1, MAX_INSTANCES))
-    tensor_parallel: int = checked(whole(1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
     """What every engine has; null sizes take the engine's default for the GPU."""
 
@@ -121,11 +116,12 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingOptions:
-    """How old a router's view is; `sim.cluster` refuses both at once."""
+    """How old a router's view is; `sim.cluster` refuses both at once. And its order of ties."""
 
     view_delay_s: float = checked(number())
     publish_period_s: float = checked(period(SHORTEST_PERIOD_S))
     assume_dispatches: bool = checked(flag)
+    tie_shift: int = checked(whole(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +138,16 @@ class OutputConfig:
 
     steps: bool = checked(flag)
     timeline: bool = checked(flag)
+    decisions: bool = checked(flag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
     """One job: what to simulate and what to write.
 
-    `load` is the offered load as a share of the flood throughput; None: that of the trace. With
-    `flood` all requests come at once.
+    `cluster` are the instances that arrivals are sent to; `roles` what makes them and others
+    prefill or decode, None where all do both. `load` is the offered load as a share of the flood
+    throughput; None: that of the trace. With `flood` all requests come at once.
     """
 
     trace: Plugin
@@ -158,8 +156,10 @@ class JobConfig:
     hardware: HardwareConfig
     kernel: KernelConfig
     cluster: ClusterConfig
+    roles: RoleConfig | None
     engine: Plugin
     engine_options: EngineOptions
+    executor: Plugin
     batching: Plugin
     routing: Plugin
     routing_options: RoutingOptions
@@ -167,6 +167,7 @@ class JobConfig:
     admission: Plugin
     frontend: FrontEndConfig
     scheduler: SchedulerConfig
+    kv_tiers: KvTiersConfig
     slo: SloConfig
     output: OutputConfig
     seed: int
@@ -183,10 +184,12 @@ class JobConfig:
         return (
             self.trace,
             self.engine,
+            self.executor,
             self.batching,
             self.routing,
             self.eviction,
             self.admission,
+            *(() if self.roles is None else self.roles.plugins),
         )
 
 
@@ -197,12 +200,14 @@ _TOP_KEYS = (
     "kernel",
     "cluster",
     "engine",
+    "executor",
     "batching",
     "routing",
     "eviction",
     "admission",
     "frontend",
     "scheduler",
+    "kv_tiers",
     "slo",
     "output",
     "seed",
@@ -250,15 +255,20 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
     refuse_unread_constants(frontend, why_unhashed(engine, engine_options.prefix_caching))
     scheduler = _section(config, "scheduler", SchedulerConfig)
     refuse_unread_scheduler(scheduler)
+    kv_tiers = _section(config, "kv_tiers", KvTiersConfig)
+    refuse_unread_tiers(kv_tiers)
+    cluster, roles = read_cluster(config)
     return JobConfig(
         trace=trace,
         trace_options=trace_options,
         model=_one_source(_section(config, "model", ModelConfig), "model", "name"),
         hardware=_one_source(_section(config, "hardware", HardwareConfig), "hardware", "profile"),
         kernel=_section(config, "kernel", KernelConfig),
-        cluster=_section(config, "cluster", ClusterConfig),
+        cluster=cluster,
+        roles=roles,
         engine=engine,
         engine_options=engine_options,
+        executor=_plugin(config, "executor", "fit"),
         batching=_plugin(config, "batching", "candidates"),
         routing=routing,
         routing_options=routing_options,
@@ -266,6 +276,7 @@ def read_job(config: Mapping[str, Any]) -> JobConfig:
         admission=_plugin(config, "admission", "admit"),
         frontend=frontend,
         scheduler=scheduler,
+        kv_tiers=kv_tiers,
         slo=_section(config, "slo", SloConfig),
         output=_section(config, "output", OutputConfig),
         seed=whole(0, MAX_SEED)("seed", config["seed"]),
@@ -372,11 +383,11 @@ def _refuse_unseen_staleness(routing: Plugin, options: RoutingOptions) -> None:
     """How old the view is decides nothing if the router does not look at it."""
     if getattr(routing.load_class(), "looks_at_cluster", True):
         return
-    for item in fields(options):
-        value = getattr(options, item.name)
+    for name in ("view_delay_s", "publish_period_s", "assume_dispatches"):
+        value = getattr(options, name)
         if value:
             raise ConfigError(
-                f"routing.{item.name}={str(value).lower()} has no effect: router "
+                f"routing.{name}={str(value).lower()} has no effect: router "
                 f"{routing.target.rpartition('.')[2]} does not look at the cluster; leave it out "
                 "or choose another router"
             )

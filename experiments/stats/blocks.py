@@ -1,7 +1,7 @@
 """Observations arranged for a comparison: per setting, the runs of each policy."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +82,12 @@ class Block:
     Attributes:
         settings: what it is called: column and value.
         samples: runs by policy, in the order of the whole frame.
+        placebos: per policy that has any, a sample per further order of ties.
     """
 
     settings: dict[str, Any]
     samples: dict[str, Sample]
+    placebos: dict[str, list[Sample]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -110,17 +112,23 @@ def blocks_of(frame: "pd.DataFrame") -> list[Block]:
         )
         for row in range(len(rows))
     ]
-    places: dict[tuple[Any, ...], dict[str, list[int]]] = {}
+    places: dict[tuple[Any, ...], dict[str, dict[int, list[int]]]] = {}
     for row, key in enumerate(keys):
-        places.setdefault(key, {}).setdefault(columns["policy"][row], []).append(row)
+        of_policy = places.setdefault(key, {}).setdefault(columns["policy"][row], {})
+        of_policy.setdefault(columns["tie_shift"][row], []).append(row)
     policies = list(dict.fromkeys(columns["policy"]))
     return [
         Block(
             dict(zip(settings, key, strict=True)),
             {
-                policy: _sample(columns, places[key][policy], attributes)
+                policy: _sample(columns, shifts[min(shifts)], attributes)
                 for policy in policies
-                if policy in places[key]
+                if (shifts := places[key].get(policy))
+            },
+            {
+                policy: [_sample(columns, shifts[shift], attributes) for shift in more]
+                for policy, shifts in places[key].items()
+                if (more := sorted(shifts)[1:])
             },
         )
         for key in sorted(places, key=_order(list(places)))

@@ -43,6 +43,12 @@ _UNITS = (
     ("_batch_size", "requests"),
 )
 
+_COUNTED = {
+    "num_preemptions": "preemptions",
+    "num_hotspot_alarms": "alarms",
+    "num_hotspot_filters": "filters",
+}
+
 
 def direction_of(metric: str) -> Direction | None:
     """Whether lower or higher is better; None where neither is (bytes moved, batch size)."""
@@ -58,4 +64,4 @@ def unit_of(metric: str) -> str:
     for ending, unit in _UNITS:
         if metric.endswith(ending):
             return unit
-    return "preemptions" if metric == "num_preemptions" else "requests"
+    return _COUNTED.get(metric, "requests")

@@ -74,7 +74,12 @@ def request_metrics(rows: "pd.DataFrame", makespan_s: float) -> dict[str, float 
     return metrics
 
 
-def class_frame(runs: "Sequence[Run]", by: str, policy_keys: Sequence[str] = ()) -> "pd.DataFrame":
+def class_frame(
+    runs: "Sequence[Run]",
+    by: str,
+    policy_keys: Sequence[str] = (),
+    unit_keys: Sequence[str] = (),
+) -> "pd.DataFrame":
     """Like `metrics_frame`, with one row per (run, replication, class); `by` is a setting.
 
     Rates (goodput included) are per second of the whole run's makespan, so that those of the
@@ -84,6 +89,7 @@ def class_frame(runs: "Sequence[Run]", by: str, policy_keys: Sequence[str] = ())
         runs: the jobs.
         by: one of CLASSES.
         policy_keys: keys that make different policies instead of different settings.
+        unit_keys: keys whose values are observations of one setting.
 
     Raises:
         ConfigError: `by` is no class, or no run has it.
@@ -93,7 +99,7 @@ def class_frame(runs: "Sequence[Run]", by: str, policy_keys: Sequence[str] = ())
     observations = [_class_rows(run, by) for run in runs]
     if not any(observations):
         raise ConfigError(f"no run has a {by}: its trace must carry that column")
-    return frame_of(runs, observations, policy_keys, extra_settings=[by])
+    return frame_of(runs, observations, policy_keys, extra_settings=[by], unit_keys=unit_keys)
 
 
 _STATUSES = ("finished", "rejected", "unfinished")

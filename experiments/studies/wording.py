@@ -45,7 +45,9 @@ def claim_text(claim: tuple[float, float] | None) -> str:
     if claim is None:
         return ABSENT
     low, high = claim
-    return number(low) if low == high else f"{number(low)}-{number(high)}"
+    if low == high:
+        return number(low)
+    return f"{number(low)}{' to ' if low < 0 else '-'}{number(high)}"
 
 
 def number(value: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.schema.cluster import RoleConfig
 from experiments.schema.job import JobConfig
 from experiments.schema.plugin import Plugin
 from sim.workload import Workload
@@ -32,6 +33,7 @@ def replicated(job: JobConfig, replication: int) -> JobConfig:
         routing=_reseeded(job.routing, replication),
         eviction=_reseeded(job.eviction, replication),
         admission=_reseeded(job.admission, replication),
+        roles=None if job.roles is None else _reseeded_roles(job.roles, replication),
     )
 
 
@@ -60,6 +62,15 @@ def at_once(workload: Workload) -> Workload:
         after=None,
         delay_s=None,
         concurrency=None,
+    )
+
+
+def _reseeded_roles(roles: RoleConfig, replication: int) -> RoleConfig:
+    return replace(
+        roles,
+        decode_routing=_reseeded(roles.decode_routing, replication),
+        decode_batching=_reseeded(roles.decode_batching, replication),
+        feeder=None if roles.feeder is None else _reseeded(roles.feeder, replication),
     )
 
 

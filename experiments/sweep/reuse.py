@@ -39,6 +39,21 @@ def key_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> str | None:
         return None
 
 
+def reusable_key_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> str | None:
+    """The same, None also for a job that leaves more than its result behind.
+
+    A policy names the options for such files in `written_files`.
+    """
+    key = key_of(config, choices)
+    if key is None:
+        return None
+    for plugin in read_job(config).plugins:
+        names = getattr(plugin.load_class(), "written_files", ())
+        if any(plugin.options.get(name) is not None for name in names):
+            return None
+    return key
+
+
 def stored_key(directory: Path) -> str | None:
     """Key of the complete result in a job's directory, None if there is none."""
     try:
@@ -79,7 +94,7 @@ def reuse_results(tasks: Sequence[Task], directory: Path) -> set[int]:
     done: set[int] = set()
     moves: list[tuple[Task, Path]] = []
     for task in tasks:
-        key = None if task.fault is not None else key_of(task.config, task.choices)
+        key = None if task.fault is not None else reusable_key_of(task.config, task.choices)
         if key is None or key not in stored:
             continue
         done.add(task.number)

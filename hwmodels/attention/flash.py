@@ -8,22 +8,24 @@ import numpy as np
 from hwmodels.attention.cascade_rule import CascadeRule
 from hwmodels.attention.choice import KernelChoice
 from hwmodels.attention.decode_steps import DecodeSteps, saved_tokens
-from hwmodels.attention.l2_reads import HIT_TOKENS, L2Reads, TreeSums
+from hwmodels.attention.l2_reads import HIT_TOKENS, L2Reads
 from hwmodels.attention.prefill_pricer import PrefillPricer
-from hwmodels.attention.pricer import AttentionPricer, Savings
+from hwmodels.attention.pricer import Savings
+from hwmodels.attention.unsplit_runs import UnsplitRuns
 from hwmodels.decode_pricer import BLOCK_TOKENS, BatchPrice, DecodePricer, straggler
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.l2_curve import L2Curve
 from hwmodels.kernels.shared_prefix import SharedPrefixModel
 from hwmodels.mixed_pricer import MixedPricer
 from hwmodels.model_shape import ModelShape
-from sim.interfaces import FloatArray, PrefillChunk, RunningTree
+from sim.interfaces import DecodeBatchView, FloatArray, PrefillChunk, RunningTree
 
 _KV_BYTES = 4
 _TILE_QUERIES = 64
+_ALL_BATCHES = 1 << 62
 
 
-class FlashPricer(AttentionPricer):
+class FlashPricer(UnsplitRuns):
     """FlashAttention.
 
     Args:
@@ -48,29 +50,35 @@ class FlashPricer(AttentionPricer):
         choice: KernelChoice,
         block_tokens: int,
     ) -> None:
-        super().__init__(prefill)
+        can_split = choice.family == "split_kv"
+        l2_rate = None if l2 is None else l2.l2_bytes_per_s
+        self._token_bytes = _KV_BYTES * shard.num_kv_heads * shard.head_dim
+        self._drift_tokens = shared.drift_tokens if shared is not None else 0.0
+        super().__init__(
+            prefill,
+            DecodePricer(decode, shard, l2_rate, can_split),
+            L2Reads(l2, self._token_bytes, self._drift_tokens, choice.member_order),
+        )
         self._shard = shard
         self._choice = choice
         self._mixed = mixed
         self._l2 = l2
-        can_split = choice.family == "split_kv"
         self._is_padded = choice.family == "padded"
         self._model = decode if can_split else replace(decode, split_slots=1)
         self._slots = decode.split_slots
-        l2_rate = None if l2 is None else l2.l2_bytes_per_s
-        self._decode = DecodePricer(decode, shard, l2_rate, can_split)
         self._cascade: CascadeRule | None = None
         if choice.name == "flash_cascade":
             assert shared is not None
             self._cascade = CascadeRule(decode, prefill, shared, shard, block_tokens)
         self.uses_tree = l2 is not None or self._cascade is not None
-        self._drift_tokens = shared.drift_tokens if shared is not None else 0.0
-        self._token_bytes = _KV_BYTES * shard.num_kv_heads * shard.head_dim
-        self._reads = L2Reads(l2, self._token_bytes, self._drift_tokens, choice.member_order)
         self.largest_special = self._decode.largest_split
         if self._cascade is not None:
-            self.largest_special = 1 << 62
+            self.largest_special = _ALL_BATCHES
         self._goes_step_by_step = self._is_padded or self._decode.is_tabled
+        self._largest_special = self.largest_special
+        if self._goes_step_by_step:
+            self._largest_special = _ALL_BATCHES
+        self.mixes_by_sums = self._mixed is not None and not self._is_padded
 
     def step_s(
         self,
@@ -115,37 +123,23 @@ class FlashPricer(AttentionPricer):
         if tree is None or not tree.tokens_by_members or not self._reads.has_l2:
             return 0.0
         per_wave = self._decode.price(batch_size, longest).requests_per_wave
-        sums = self._reads.sums(batch_size, tree, per_wave, common)
-        return self._reads.saved_tokens(batch_size, context_tokens, sums)
+        return self._reads.saved_tokens(batch_size, context_tokens, tree, per_wave, common)
 
-    def write_run_ends(
+    def _write_special(
         self,
-        batch_size: int,
-        context_tokens: int,
-        squares: int,
-        longest: int,
-        tree: RunningTree | None,
+        batch: DecodeBatchView,
         num_steps: int,
         constant_s: float,
         end_s: float,
         view: "memoryview[float]",
         at: int,
     ) -> None:
-        """Write the ends of the next decode steps, in stretches whose times lie on a line."""
+        """Write the ends of a run of a batch that may be split or cascaded, or step by step."""
         if self._goes_step_by_step:
-            super().write_run_ends(
-                batch_size,
-                context_tokens,
-                squares,
-                longest,
-                tree,
-                num_steps,
-                constant_s,
-                end_s,
-                view,
-                at,
-            )
+            self._write_step_by_step(batch, num_steps, constant_s, end_s, view, at)
             return
+        batch_size, context_tokens, tree = batch.num_requests, batch.context_tokens, batch.tree
+        squares, longest = batch.context_tokens_squared, batch.max_context_tokens
         common, extra_s, scale = self._cascaded(batch_size, tree)
         if common:
             squares += common * (batch_size * common - 2 * context_tokens)
@@ -155,33 +149,29 @@ class FlashPricer(AttentionPricer):
         shares = tree is not None and bool(tree.tokens_by_members) and reads.has_l2
         per_block = HIT_TOKENS * batch_size
         can_split = batch_size <= decode.largest_split
-        sums: TreeSums = (0, 0, 0.0, 1)
         price: BatchPrice | None = None
         while num_steps:
             if price is None or can_split:
                 price = decode.price(batch_size, longest)
                 fixed_s, late_s = straggler(price, batch_size, context_tokens, squares, longest)
-                if shares:
-                    assert tree is not None
-                    sums = reads.sums(batch_size, tree, price.requests_per_wave, common)
             steps, saved = num_steps, 0.0
             if shares:
-                saved = reads.saved_tokens(batch_size, context_tokens, sums)
+                assert tree is not None
+                per_wave = price.requests_per_wave
+                saved = reads.saved_tokens(batch_size, context_tokens, tree, per_wave, common)
             if shares or can_split:
                 steps = min(steps, -(-(per_block - context_tokens % per_block) // batch_size))
             if can_split:
                 steps = min(steps, -longest % BLOCK_TOKENS + 1)
+                if not context_tokens % (BLOCK_TOKENS * batch_size):
+                    steps = 1  # parts grow by a block right after it
             line = decode.line(price, batch_size, context_tokens, saved)
             after = context_tokens + steps * batch_size
             if steps > 1 and decode.line(price, batch_size, after - batch_size, saved) != line:
                 steps, after = 1, context_tokens + batch_size  # another bound binds in between
-            end_s = _write_line(
-                range(context_tokens, after, batch_size),
-                (fixed_s + line[0], line[1], late_s, extra_s, scale, constant_s),
-                end_s,
-                view,
-                at,
-            )
+            times_s = fixed_s + line[0], line[1], late_s, extra_s, scale, constant_s
+            context = float(context_tokens)
+            end_s = _write_line(context, float(batch_size), times_s, end_s, view, at, at + steps)
             squares += steps * (2 * context_tokens + (steps - 1) * batch_size + batch_size)
             context_tokens = after
             longest += steps
@@ -198,25 +188,43 @@ class FlashPricer(AttentionPricer):
         chunks: Sequence[PrefillChunk],
     ) -> float:
         """Seconds of a step with prefill chunks, in one call with the decodes or in two."""
-        common = self.cascaded_tokens(batch_size, tree, chunks)
-        extra_s = 0.0
-        if common:
-            assert self._cascade is not None
-            queries = batch_size + sum([chunk.new_tokens for chunk in chunks])
-            extra_s = self._cascade.extra_s(queries, common)
-            squares += common * (batch_size * common - 2 * context_tokens)
-            context_tokens -= batch_size * common
-            longest -= common
-            chunks = [PrefillChunk(n, prefix - common, last) for n, prefix, last in chunks]
-        attention_s = self._mixed_parts_s(
-            batch_size, context_tokens, squares, longest, tree, chunks, common
-        )
+        mixed = self._mixed
+        if batch_size and mixed is not None and self.mixes_by_sums and self._cascade is None:
+            hbm: float = context_tokens  # most mixed steps, so with few steps in between
+            if tree is not None and tree.tokens_by_members:
+                saved = self._mixed_saved(batch_size, context_tokens, longest, tree)
+                hbm += saved * self._decode.saved_share
+            return mixed.attention_s(batch_size, context_tokens, longest, chunks, hbm)
+        common, extra_s = 0, 0.0
+        if self._cascade is not None:
+            common = self.cascaded_tokens(batch_size, tree, chunks)
+            if common:
+                queries = batch_size + sum([chunk.new_tokens for chunk in chunks])
+                extra_s = self._cascade.extra_s(queries, common)
+                squares += common * (batch_size * common - 2 * context_tokens)
+                context_tokens -= batch_size * common
+                longest -= common
+                chunks = [PrefillChunk(n, prefix - common, last) for n, prefix, last in chunks]
+        if not batch_size:
+            attention_s = self.prefill.chunks_s(chunks)
+        elif self.mixes_by_sums:
+            assert self._mixed is not None
+            hbm = context_tokens
+            if tree is not None and tree.tokens_by_members:
+                per_wave = self._decode.price(batch_size, longest).requests_per_wave
+                saved = self._reads.saved_tokens(batch_size, context_tokens, tree, per_wave, common)
+                hbm += saved * self._decode.saved_share
+            attention_s = self._mixed.attention_s(batch_size, context_tokens, longest, chunks, hbm)
+        else:
+            attention_s = self._apart_s(
+                batch_size, context_tokens, squares, longest, tree, chunks, common
+            )
         if not common:
             return attention_s
         assert self._cascade is not None
         return (attention_s + extra_s) * self._cascade.scale
 
-    def _mixed_parts_s(
+    def _apart_s(
         self,
         batch_size: int,
         context_tokens: int,
@@ -226,20 +234,17 @@ class FlashPricer(AttentionPricer):
         chunks: Sequence[PrefillChunk],
         common: int,
     ) -> float:
-        """A step with prefill chunks over contexts less the `common` tokens of a cascade."""
-        if not batch_size:
-            return self.prefill.chunks_s(chunks)
-        saved = 0.0
-        if tree is not None and tree.tokens_by_members:
-            saved = self._saved_tokens(batch_size, context_tokens, longest, tree, common)
+        """A step with prefill chunks over contexts less the `common` tokens of a cascade, where the
+        longest context counts for all or chunks have a call of their own."""
+        saved = self._saved_tokens(batch_size, context_tokens, longest, tree, common)
         if self._is_padded:
             context_tokens = batch_size * longest
             squares = context_tokens * longest
-        if self._mixed is None:
-            decode_s = self._decode.attention_s(batch_size, context_tokens, squares, longest, saved)
-            return decode_s + self.prefill.chunks_s(chunks)
-        hbm = context_tokens + saved * self._decode.saved_share
-        return self._mixed.attention_s(batch_size, context_tokens, longest, chunks, hbm)
+        if self._mixed is not None:
+            hbm = context_tokens + saved * self._decode.saved_share
+            return self._mixed.attention_s(batch_size, context_tokens, longest, chunks, hbm)
+        decode_s = self._decode.attention_s(batch_size, context_tokens, squares, longest, saved)
+        return decode_s + self.prefill.chunks_s(chunks)
 
     def cascaded_tokens(
         self, batch_size: int, tree: RunningTree | None, chunks: Sequence[PrefillChunk]
@@ -304,27 +309,29 @@ class FlashPricer(AttentionPricer):
 
 
 def _write_line(
-    contexts: range,
+    context: float,
+    size: float,
     times_s: tuple[float, float, float, float, float, float],
     end_s: float,
     view: "memoryview[float]",
-    at: int,
+    first: int,
+    last: int,
 ) -> float:
     """Ends of steps whose streams take a time per context token, and the last of them.
 
-    The same operations in the same order as `DecodePricer.attention_s` and `FlashPricer.step_s`.
+    The same operations in the same order as `DecodePricer.attention_s` and `FlashPricer.step_s`;
+    whole numbers as floats, which are exact and quicker.
     """
     fixed_s, slope_s, late_s, extra_s, scale, constant_s = times_s
     if not extra_s:  # adding 0 and multiplying by 1 would change no bit
-        for context_tokens in contexts:
-            attention_s = fixed_s + (context_tokens * slope_s - late_s / context_tokens)
-            end_s += attention_s + constant_s
-            view[at] = end_s
-            at += 1
+        for entry in range(first, last):
+            end_s += fixed_s + (context * slope_s - late_s / context) + constant_s
+            view[entry] = end_s
+            context += size
         return end_s
-    for context_tokens in contexts:
-        attention_s = fixed_s + (context_tokens * slope_s - late_s / context_tokens)
+    for entry in range(first, last):
+        attention_s = fixed_s + (context * slope_s - late_s / context)
         end_s += (attention_s + extra_s) * scale + constant_s
-        view[at] = end_s
-        at += 1
+        view[entry] = end_s
+        context += size
     return end_s

@@ -66,8 +66,7 @@ class ObliviousPricer(AttentionPricer):
         """Seconds of a decode step."""
         hbm: float = context_tokens
         if tree is not None and tree.tokens_by_members:
-            sums = self._reads.sums(batch_size, tree, self._per_wave, 0)
-            hbm += self._reads.saved_tokens(batch_size, context_tokens, sums)
+            hbm += self._reads.saved_tokens(batch_size, context_tokens, tree, self._per_wave)
         bound_s = joined(context_tokens * self._read_s, hbm * self._hbm_s, self._shared.p_norm)
         return self._launch_s + bound_s
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hwmodels.attention.decode_steps import DecodeSteps
 from hwmodels.attention.prefill_pricer import PrefillPricer
-from sim.interfaces import FloatArray, PrefillChunk, RunningTree
+from sim.interfaces import DecodeBatchView, FloatArray, PrefillChunk, RunningTree
 
 
 class Savings(NamedTuple):
@@ -35,10 +35,13 @@ class AttentionPricer(ABC):
         uses_tree: whether prices depend on the prefix tree.
         largest_special: batches up to this size may save other tokens in every step; those of
             larger ones change with every `HIT_TOKENS` of the mean context only.
+        mixes_by_sums: whether a step with prefill chunks depends on the decodes' contexts by their
+            sum and the longest alone, so that `mixed_s` may be told 0 for their squares.
     """
 
     uses_tree: bool
     largest_special: int = 0
+    mixes_by_sums: bool = False
 
     def __init__(self, prefill: PrefillPricer) -> None:
         self.prefill = prefill
@@ -64,11 +67,7 @@ class AttentionPricer(ABC):
 
     def write_run_ends(
         self,
-        batch_size: int,
-        context_tokens: int,
-        squares: int,
-        longest: int,
-        tree: RunningTree | None,
+        batch: DecodeBatchView,
         num_steps: int,
         constant_s: float,
         end_s: float,
@@ -78,19 +77,31 @@ class AttentionPricer(ABC):
         """Write the ends of the next decode steps, of which every context grows by a token each.
 
         Args:
-            batch_size, context_tokens, squares, longest, tree: the first step, as for `step_s`.
+            batch: the decoding requests in the first step.
             num_steps: steps.
             constant_s: what each of them takes besides attention.
             end_s: when the first one begins.
             view: where to write.
             at: entry of the first one.
         """
-        price = self.step_s
+        self._write_step_by_step(batch, num_steps, constant_s, end_s, view, at)
+
+    def _write_step_by_step(
+        self,
+        batch: DecodeBatchView,
+        num_steps: int,
+        constant_s: float,
+        end_s: float,
+        view: "memoryview[float]",
+        at: int,
+    ) -> None:
+        size, total, longest = batch.num_requests, batch.context_tokens, batch.max_context_tokens
+        squares, tree, price = batch.context_tokens_squared, batch.tree, self.step_s
         for entry in range(at, at + num_steps):
-            end_s += price(batch_size, context_tokens, squares, longest, tree) + constant_s
+            end_s += price(size, total, squares, longest, tree) + constant_s
             view[entry] = end_s
-            squares += 2 * context_tokens + batch_size
-            context_tokens += batch_size
+            squares += 2 * total + size
+            total += size
             longest += 1
 
     def mixed_s(

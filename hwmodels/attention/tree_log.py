@@ -7,53 +7,73 @@ import numpy as np
 from hwmodels.attention.decode_steps import IntArray, NotedTrees
 from sim.interfaces import RunningTree
 
+_NUM_SUMS = 4
+
 
 class TreeLog:
     """Trees of an instance in the order in which they came up; a tree is noted once.
 
     Args:
         has_common: whether what all running requests share is wanted too.
+
+    Attributes:
+        number: what `note` answered last.
+        version: of the tree that it answered for.
+        tree: that tree. While its version stays and `has_common` is false, the answer does.
     """
 
-    __slots__ = ("_common", "_ends", "_entries", "_has_common", "_sums", "_tree", "_version")
+    __slots__ = (
+        "_common",
+        "_ends",
+        "_has_common",
+        "_num_trees",
+        "_rows",
+        "number",
+        "tree",
+        "version",
+    )
 
     def __init__(self, has_common: bool) -> None:
         self._has_common = has_common
-        self._sums = array("q", (0, 0, 0, 0))  # tree 0 shares nothing
-        self._ends = array("q", (0, 0))
-        self._entries = array("q")
-        self._version = self._common = -1
-        self._tree: RunningTree | None = None
+        # Of every tree its sums, then the members of its entries and then their tokens.
+        self._rows = array("q", (0, 0, 0, 0))  # tree 0 shares nothing
+        self._ends = array("q", (0, _NUM_SUMS))
+        self.version = self._common = -1
+        self.number = self._num_trees = 0
+        self.tree: RunningTree | None = None
 
     def note(self, tree: RunningTree) -> int:
         """Number of the tree as it is now."""
-        if not tree.tokens_by_members:
-            return 0
-        version = tree.version
-        common = tree.common_tokens if self._has_common else 0
-        if version != self._version or common != self._common or tree is not self._tree:
-            self._version, self._common, self._tree = version, common, tree
-            self._sums.extend((tree.shared_tokens, tree.path_tokens, tree.num_pairs, common))
-            self._entries.extend(tree.tokens_by_members)
-            self._entries.extend(tree.tokens_by_members.values())
-            self._ends.append(len(self._entries) // 2)
-        return len(self._ends) - 2
+        entries = tree.tokens_by_members
+        common = tree.common_tokens if entries and self._has_common else 0
+        if tree.version != self.version or common != self._common or tree is not self.tree:
+            self.version, self._common, self.tree = tree.version, common, tree
+            self.number = 0
+            if entries:
+                sums = (tree.shared_tokens, tree.path_tokens, tree.num_pairs, common)
+                rows = self._rows
+                rows.extend((*sums, *entries, *entries.values()))
+                self._ends.append(len(rows))
+                self.number = self._num_trees = self._num_trees + 1
+        return self.number
 
     def trees(self) -> NotedTrees:
         """All of them."""
-        sums = _copied(self._sums).reshape(-1, 4)
-        first, entries = _copied(self._ends), _copied(self._entries)
-        # Of every tree, first the members of its entries and then their tokens.
-        size = np.repeat(np.diff(first), np.diff(first))
-        at = np.arange(len(size)) + np.repeat(first[:-1], np.diff(first))
+        rows, ends = _copied(self._rows), _copied(self._ends)
+        sums = ends[:-1, None] + np.arange(_NUM_SUMS)
+        num_entries = (np.diff(ends) - _NUM_SUMS) // 2
+        first = np.append(0, np.cumsum(num_entries))
+        size = np.repeat(num_entries, num_entries)
+        at = np.arange(len(size)) + np.repeat(sums[:, -1] + 1 - first[:-1], num_entries)
+        once, path, num_pairs, common = rows[sums].T
         return NotedTrees(
-            once=sums[:, 0],
-            path=sums[:, 1],
-            num_pairs=sums[:, 2],
-            common=sums[:, 3],
+            once=once,
+            path=path,
+            num_pairs=num_pairs,
+            common=common,
             first=first,
-            members=entries[at],
-            tokens=entries[at + size],
+            members=rows[at],
+            tokens=rows[at + size],
         )
 
 

@@ -1,6 +1,8 @@
 """AIBrix's prefix-cache routing."""
 
+from collections.abc import Sequence
 from math import sqrt
+from typing import ClassVar
 
 from policies.routing.assumed_prefixes import AssumedPrefixes, PrefixSource, ReadPrefixes
 from policies.routing.first_minimum import first_minimum
@@ -10,7 +12,9 @@ from sim.request import Request
 
 BLOCK_TOKENS = 128
 MAX_BLOCKS = 200_000
-"""Index of what was sent. Source: AIBrix, prefix cache indexer."""
+MAX_AGE_S = 1200.0
+"""Index of what was sent: block, bound, and age since the last use. Source: AIBrix, prefix cache
+indexer (20 minutes)."""
 
 
 class AIBrix(Router):
@@ -26,7 +30,7 @@ class AIBrix(Router):
         imbalance_requests: requests.
         std_factor: standard deviations.
         prefix_index: "assumed": what was sent, blocks of 128 tokens, the 200,000 last used ones
-            per instance; "exact": the caches.
+            per instance, of the last 20 minutes; "exact": the caches.
 
     Raises:
         ConfigError: an option is out of range or unknown.
@@ -37,6 +41,7 @@ class AIBrix(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -51,9 +56,10 @@ class AIBrix(Router):
         self._std_factor = std_factor
         self._prefixes: PrefixSource = ReadPrefixes()
         if prefix_index == "assumed":
-            self._prefixes = AssumedPrefixes(BLOCK_TOKENS, MAX_BLOCKS)
+            self._prefixes = AssumedPrefixes(BLOCK_TOKENS, MAX_BLOCKS, ttl_s=MAX_AGE_S)
         self.uses_prefix_match = prefix_index == "exact"
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """The best match, or the instance with the fewest requests."""
@@ -61,9 +67,11 @@ class AIBrix(Router):
         choice = -1
         if max(loads) - min(loads) <= self._imbalance_requests:
             choice = self._best_match(request, cluster, now_s)
+        self.last_scores = None
         if choice < 0:
-            choice = first_minimum(loads, self._start)
-        self._start = choice + 1
+            self.last_scores = loads
+            choice = first_minimum(loads, self.tie_start)
+        self.tie_start = choice + 1
         self._prefixes.record(request, choice, now_s)
         return choice
 
@@ -74,6 +82,6 @@ class AIBrix(Router):
         mean = sum(loads) / n
         std = sqrt(sum((load - mean) ** 2 for load in loads) / (n - 1)) if n > 1 else 0.0
         most = mean + self._std_factor * std
-        start = self._start
+        start = self.tie_start
         fitting = [i for i in range(n) if matched[i] and loads[i] <= most]
         return min(fitting, key=lambda i: (-matched[i], loads[i], (i - start) % n), default=-1)

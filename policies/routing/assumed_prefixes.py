@@ -6,6 +6,7 @@ an instance counts as cached there, until a bound on its size or its age drops i
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple, Protocol
 
 from sim.interfaces import ClusterView
@@ -40,6 +41,10 @@ class _Run(NamedTuple):
     num_blocks: int
 
 
+PRUNED_RATIO = 0.8
+"""What pruning leaves of a bound on all instances. Source: Dynamo, `router-prune-target-ratio`."""
+
+
 class AssumedPrefixes(PrefixSource):
     """What was sent: a least recently used list of blocks per instance.
 
@@ -52,6 +57,8 @@ class AssumedPrefixes(PrefixSource):
         max_blocks: blocks per instance, None is no bound.
         max_prompt_blocks: leading blocks of a prompt that are looked at, None for all.
         ttl_s: age at which blocks that were not used again are dropped, seconds, None is never.
+        max_total_blocks: blocks of all instances together, None is no bound. Beyond it those used
+            least recently anywhere are dropped, until `PRUNED_RATIO` of the bound is left.
     """
 
     def __init__(
@@ -60,11 +67,13 @@ class AssumedPrefixes(PrefixSource):
         max_blocks: int | None = None,
         max_prompt_blocks: int | None = None,
         ttl_s: float | None = None,
+        max_total_blocks: int | None = None,
     ) -> None:
         self.block_tokens = block_tokens
         self._max_blocks = max_blocks
         self._max_prompt_blocks = max_prompt_blocks
         self._ttl_s = ttl_s
+        self._max_total_blocks = max_total_blocks
         self._held: dict[int, OrderedDict[int, tuple[int, float]]] = {}
         self._num_blocks: dict[int, int] = {}
         self._nodes: dict[int, tuple[_Run, ...]] = {}
@@ -107,14 +116,26 @@ class AssumedPrefixes(PrefixSource):
             while held and now_s - next(iter(held.values()))[1] > self._ttl_s:
                 total -= held.popitem(last=False)[1][0]
         while self._max_blocks is not None and total > self._max_blocks:
-            owner, (num_blocks, used_s) = next(iter(held.items()))
-            gone = min(num_blocks, total - self._max_blocks)
-            total -= gone
-            if gone == num_blocks:
-                del held[owner]
-            else:
-                held[owner] = (num_blocks - gone, used_s)
+            total -= _drop_oldest(held, total - self._max_blocks)
         self._num_blocks[instance_id] = total
+        limit = self._max_total_blocks
+        if limit is not None and (whole := sum(self._num_blocks.values())) > limit:
+            self._prune(whole - int(limit * PRUNED_RATIO))
+
+    def _prune(self, excess: int) -> None:
+        """Drop so many of the blocks that were used least recently on any instance."""
+        oldest = [(next(iter(held.values()))[1], i) for i, held in self._held.items() if held]
+        heapify(oldest)
+        while excess > 0:
+            i = oldest[0][1]
+            held = self._held[i]
+            gone = _drop_oldest(held, excess)
+            excess -= gone
+            self._num_blocks[i] -= gone
+            if held:
+                heapreplace(oldest, (next(iter(held.values()))[1], i))
+            else:
+                heappop(oldest)
 
     def _runs(self, request: Request) -> tuple[_Run, ...]:
         """Blocks of a prompt along its path; the private rest, maybe empty, comes last."""
@@ -137,3 +158,14 @@ class AssumedPrefixes(PrefixSource):
             runs.append(_Run(node, end - first))
             first = end
         return tuple(runs)
+
+
+def _drop_oldest(held: OrderedDict[int, tuple[int, float]], most: int) -> int:
+    """Drop up to `most` blocks of the run used least recently; returns how many."""
+    owner, (num_blocks, used_s) = next(iter(held.items()))
+    gone = min(num_blocks, most)
+    if gone == num_blocks:
+        del held[owner]
+    else:
+        held[owner] = (num_blocks - gone, used_s)
+    return gone

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import exp
+from typing import ClassVar
 
 from policies.routing.assumed_prefixes import AssumedPrefixes, PrefixSource, ReadPrefixes
 from policies.routing.best_of import random_best
@@ -25,7 +26,10 @@ DEVICE_CREDIT = 1.0
 """Source: Dynamo documentation, 2026 (host 0.75 and disk 0.25: those tiers are not modelled)."""
 
 TTL_S = 120.0
-"""Age at which the index without events forgets. Source: Dynamo documentation, `router-ttl`."""
+MAX_TREE_BLOCKS = 1_048_576
+"""Age at which the index without events forgets, and its size for all instances together. Source:
+Dynamo documentation, `router-ttl-secs` and `router-max-tree-size` (v0.7 to 2026; both only with
+`no-router-kv-events`)."""
 
 
 class Dynamo(Router):
@@ -51,19 +55,22 @@ class Dynamo(Router):
         device_credit: only for `credits` and `lmetric`; null is 1.
         block_tokens: tokens per block.
         prefix_index: "exact": events of the caches; "assumed": what was sent, forgotten after
-            `ttl_s`.
+            `ttl_s` or where more than `max_tree_blocks` were sent.
         ttl_s: only for "assumed", seconds; null is 120.
+        max_tree_blocks: only for "assumed", blocks of all instances together; null is 1,048,576.
         seed: the run's seed; draws come from its stream "routing.dynamo".
 
     Raises:
         ConfigError: an option is unknown, out of range or not read.
 
     Source: NVIDIA Dynamo documentation, v0.4 to 2026. Not modelled: blocks shared by running
-    requests count once for each of them; the queue at the router (off by default); lower tiers.
+    requests count once for each of them; the queue at the router (off in some versions, at 2 or 4
+    times the token budget of every worker in others); lower tiers.
     """
 
     uses_prefix_match = True
     uses_kv_usage = True
+    smaller_is_better: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -75,6 +82,7 @@ class Dynamo(Router):
         block_tokens: int = 16,
         prefix_index: str = "exact",
         ttl_s: float | None = None,
+        max_tree_blocks: int | None = None,
         seed: int = 0,
     ) -> None:
         refuse_unknown_choice("formula", formula, FORMULAS)
@@ -95,9 +103,12 @@ class Dynamo(Router):
         if prefix_index == "assumed":
             age_s = TTL_S if ttl_s is None else ttl_s
             refuse_not_above("ttl_s", age_s)
-            self._prefixes = AssumedPrefixes(block_tokens, ttl_s=age_s)
+            most = MAX_TREE_BLOCKS if max_tree_blocks is None else max_tree_blocks
+            refuse_outside("max_tree_blocks", most, 1)
+            self._prefixes = AssumedPrefixes(block_tokens, ttl_s=age_s, max_total_blocks=most)
         else:
-            refuse_unread({"ttl_s": ttl_s}, "routing.prefix_index=exact")
+            unread = {"ttl_s": ttl_s, "max_tree_blocks": max_tree_blocks}
+            refuse_unread(unread, "routing.prefix_index=exact")
         self.uses_prefix_match = prefix_index == "exact"
         self.uses_kv_usage = formula == "ratio"
         self._formula = formula
@@ -108,7 +119,8 @@ class Dynamo(Router):
         self._scale = PREFILL_LOAD_SCALE if prefill_load_scale is None else prefill_load_scale
         self._credit = DEVICE_CREDIT if device_credit is None else device_credit
         self._block_tokens = block_tokens
-        self._rng = stream(seed, "routing.dynamo")
+        self.tie_rng = stream(seed, "routing.dynamo")
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the smallest cost, or one near it."""
@@ -117,6 +129,7 @@ class Dynamo(Router):
             costs = _ratio_costs(request, cluster, matched)
         else:
             costs = self._block_costs(request, cluster, matched)
+        self.last_scores = costs
         choice = self._draw(costs)
         self._prefixes.record(request, choice, now_s)
         return choice
@@ -147,10 +160,10 @@ class Dynamo(Router):
     def _draw(self, costs: Sequence[float]) -> int:
         least, spread = min(costs), max(costs) - min(costs)
         if not (self._temperature and spread):
-            return random_best([-cost for cost in costs], self._rng)
+            return random_best([-cost for cost in costs], self.tie_rng)
         scale = spread * self._temperature
         weights = [exp((least - cost) / scale) for cost in costs]
-        left = self._rng.random() * sum(weights)
+        left = self.tie_rng.random() * sum(weights)
         for i, weight in enumerate(weights):
             left -= weight
             if left < 0:

@@ -18,6 +18,9 @@ CONSECUTIVE_PER_HOLDER = 2
 
 NO_CLASS = -1
 
+CLEAR, ALARM, FILTER = "clear", "alarm", "filter"
+"""What is done about a class: nothing, counting, leaving its holders out."""
+
 
 class HotspotDecision(NamedTuple):
     """A change of what the detector does about a class.
@@ -59,6 +62,9 @@ class HotspotDetector:
 
     Attributes:
         decisions: what changed when.
+        num_filtered: requests that were kept from the holders of their class.
+        last_class: class of the last request, `NO_CLASS` where it has none.
+        last_state: what is done about that class.
 
     Raises:
         ConfigError: a length is out of range.
@@ -83,6 +89,9 @@ class HotspotDetector:
         self._window = 0
         self._class_of: dict[int, int] = {}
         self.decisions: list[HotspotDecision] = []
+        self.num_filtered = 0
+        self.last_class = NO_CLASS
+        self.last_state = CLEAR
 
     def filtered(
         self, request: Request, matched: Sequence[int], scores: Sequence[float], now_s: float
@@ -95,7 +104,8 @@ class HotspotDetector:
             scores: of each instance, the smallest is best.
             now_s: time of arrival, seconds.
         """
-        node = self.class_of(request)
+        node = self.last_class = self.class_of(request)
+        self.last_state = CLEAR
         self._count(node, now_s)
         if node == NO_CLASS:
             return ()
@@ -103,14 +113,16 @@ class HotspotDetector:
         share = self._counts[node] / self._num_arrivals
         if not self._is_alarmed(node, len(holders), len(matched)):
             self._in_a_row.pop(node, None)
-            self._enter(node, "clear", share, len(holders), now_s)
+            self._enter(node, CLEAR, share, len(holders), now_s)
             return ()
         on = min(scores[i] for i in holders)
         held = set(holders)
         off = min(score for i, score in enumerate(scores) if i not in held)
         in_a_row = self._in_a_row[node] = self._in_a_row.get(node, 0) + 1 if on <= off else 0
         is_filtered = in_a_row >= CONSECUTIVE_PER_HOLDER * len(holders)
-        self._enter(node, "filter" if is_filtered else "alarm", share, len(holders), now_s)
+        self.num_filtered += is_filtered
+        self.last_state = FILTER if is_filtered else ALARM
+        self._enter(node, self.last_state, share, len(holders), now_s)
         return holders if is_filtered else ()
 
     def class_of(self, request: Request) -> int:
@@ -156,6 +168,6 @@ class HotspotDetector:
         return inside * others > num_holders * outside
 
     def _enter(self, node: int, event: str, share: float, num_holders: int, now_s: float) -> None:
-        if self._state.get(node, "clear") != event:
+        if self._state.get(node, CLEAR) != event:
             self._state[node] = event
             self.decisions.append(HotspotDecision(now_s, node, event, share, num_holders))

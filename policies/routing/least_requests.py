@@ -1,5 +1,8 @@
 """Fewest requests in the system."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from sim.interfaces import ClusterView, Router
 from sim.request import Request
@@ -12,11 +15,15 @@ class LeastRequests(Router):
     known as least outstanding requests (Vidur, `lor`).
     """
 
+    smaller_is_better: ClassVar[bool] = True
+
     def __init__(self) -> None:
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the fewest requests."""
-        choice = first_minimum(cluster.num_requests, self._start)
-        self._start = choice + 1
+        self.last_scores = scores = cluster.num_requests
+        choice = first_minimum(scores, self.tie_start)
+        self.tie_start = choice + 1
         return choice

@@ -1,6 +1,8 @@
 """Fewest tokens in memory and on their way there."""
 
+from collections.abc import Sequence
 from operator import add
+from typing import ClassVar
 
 from policies.routing.first_minimum import first_minimum
 from sim.interfaces import ClusterView, Router
@@ -17,12 +19,16 @@ class LeastTokens(Router):
     tokens held is ours.
     """
 
+    smaller_is_better: ClassVar[bool] = True
+
     def __init__(self) -> None:
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the fewest tokens."""
         tokens = list(map(add, cluster.kv_tokens(), cluster.queued_prefill_tokens))
-        choice = first_minimum(tokens, self._start)
-        self._start = choice + 1
+        self.last_scores = tokens
+        choice = first_minimum(tokens, self.tie_start)
+        self.tie_start = choice + 1
         return choice

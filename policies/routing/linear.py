@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from operator import add
+from typing import ClassVar
 
 from policies.routing.best_of import random_best
 from policies.routing.option_checks import refuse_outside
@@ -30,6 +31,7 @@ class Linear(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -48,7 +50,8 @@ class Linear(Router):
         self._hit_weight = hit_weight
         self._batch_weight = batch_weight
         self._token_weight = token_weight
-        self._rng = stream(seed, "routing.linear")
+        self.tie_rng = stream(seed, "routing.linear")
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the largest sum."""
@@ -66,7 +69,8 @@ class Linear(Router):
             + self._token_weight * token_room
             for hit, batch_room, token_room in columns
         ]
-        return random_best(scores, self._rng)
+        self.last_scores = scores
+        return random_best(scores, self.tie_rng)
 
 
 def _room(loads: Sequence[int]) -> list[float]:

@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 from operator import add
+from typing import ClassVar
 
 from policies.routing.assumed_prefixes import AssumedPrefixes, PrefixSource, ReadPrefixes
 from policies.routing.best_of import random_best
-from policies.routing.option_checks import refuse_outside, refuse_unknown_choice
+from policies.routing.option_checks import (
+    refuse_outside,
+    refuse_unknown_choice,
+    refuse_unread,
+)
 from sim.interfaces import ClusterView, Router
 from sim.request import Request
 from sim.rng import stream
@@ -33,8 +38,8 @@ class LlmD(Router):
     running: (max - r_i) / (max - min) over running requests r, 1 if all are equal.
 
     `prefix_index=assumed` matches against what was sent: blocks of 16 tokens, at most the first 256
-    of a prompt, the 31,250 last used ones per instance. `exact` matches against the caches (the
-    precise prefix scorer), with all blocks of the prompt.
+    of a prompt, the `lru_blocks` last used ones per instance. `exact` matches against the caches
+    (the precise prefix scorer), with all blocks of the prompt.
 
     Args:
         queue_weight: weights of the scores; a score with weight 0 is not worked out.
@@ -45,6 +50,8 @@ class LlmD(Router):
         active_request_weight: as above.
         running_weight: as above.
         prefix_index: "assumed" or "exact".
+        lru_blocks: only for "assumed", blocks per instance; null is 31,250. With auto-tuning llm-d
+            takes the KV blocks of the server, where that reports them.
         seed: the run's seed; ties are drawn from its stream "routing.llm_d".
 
     Raises:
@@ -56,6 +63,7 @@ class LlmD(Router):
 
     uses_prefix_match = True
     uses_kv_usage = True
+    smaller_is_better: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -67,6 +75,7 @@ class LlmD(Router):
         active_request_weight: float = 0.0,
         running_weight: float = 0.0,
         prefix_index: str = "assumed",
+        lru_blocks: int | None = None,
         seed: int = 0,
     ) -> None:
         weights = {
@@ -85,12 +94,15 @@ class LlmD(Router):
         self._assumed: AssumedPrefixes | None = None
         self._prefixes: PrefixSource = ReadPrefixes()
         if prefix_index == "assumed":
-            self._prefixes = self._assumed = AssumedPrefixes(
-                BLOCK_TOKENS, LRU_BLOCKS_PER_SERVER, MAX_PREFIX_BLOCKS
-            )
+            most = LRU_BLOCKS_PER_SERVER if lru_blocks is None else lru_blocks
+            refuse_outside("lru_blocks", most, 1)
+            self._prefixes = self._assumed = AssumedPrefixes(BLOCK_TOKENS, most, MAX_PREFIX_BLOCKS)
+        else:
+            refuse_unread({"lru_blocks": lru_blocks}, "routing.prefix_index=exact")
         self.uses_prefix_match = prefix_index == "exact" and "prefix" in self._weights
         self.uses_kv_usage = "kv" in self._weights
-        self._rng = stream(seed, "routing.llm_d")
+        self.tie_rng = stream(seed, "routing.llm_d")
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the largest weighted score."""
@@ -98,7 +110,8 @@ class LlmD(Router):
         for name, weight in self._weights.items():
             scores = self._scores(name, request, cluster, now_s)
             totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
-        choice = random_best(totals, self._rng)
+        self.last_scores = totals
+        choice = random_best(totals, self.tie_rng)
         self._prefixes.record(request, choice, now_s)
         return choice
 

@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from math import inf
 from operator import add
+from typing import ClassVar
 
-from policies.routing.first_minimum import first_minimum
-from policies.routing.hotspot import HotspotDetector
+import numpy as np
+
+from policies.routing.first_minimum import first_minimum, first_minimum_of_array
+from policies.routing.hotspot import CLEAR, HotspotDetector
 from policies.routing.option_checks import refuse_unknown_choice, refuse_unread
 from sim.interfaces import ClusterView, Router
+from sim.load_arrays import IntArray, LoadArrays
 from sim.request import Request
 
 PREFILL = ("tokens", "miss_ratio")
@@ -45,6 +49,7 @@ class LMetric(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -62,7 +67,8 @@ class LMetric(Router):
         self._uses_ratio = prefill == "miss_ratio"
         self._uses_tokens = load == "tokens"
         self._own = 1 if plus_one else 0
-        self._start = 0
+        self.tie_start = 0
+        self._scores: Sequence[float] | IntArray | None = None
         self.detector: HotspotDetector | None = None
         if hotspot == "off":
             unread = {"class_tokens": class_tokens, "window_s": window_s}
@@ -70,8 +76,28 @@ class LMetric(Router):
         else:
             self.detector = HotspotDetector(hotspot == "sliding", class_tokens, window_s)
 
+    @property
+    def last_scores(self) -> Sequence[float] | None:
+        """Scores of the last decision."""
+        scores = self._scores
+        return scores.tolist() if isinstance(scores, np.ndarray) else scores
+
+    @property
+    def last_class(self) -> int | None:
+        """Class of the last request, -1 where it has none; None without a detector."""
+        return None if self.detector is None else self.detector.last_class
+
+    @property
+    def last_state(self) -> str:
+        """What the detector did about that class: "clear", "alarm" or "filter"."""
+        return CLEAR if self.detector is None else self.detector.last_state
+
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the smallest product."""
+        if self._is_plain and self.detector is None:
+            arrays = cluster.load_arrays()
+            if arrays is not None:
+                return self._route_by_arrays(request, arrays)
         matched = cluster.matched_tokens(request)
         own = self._own
         scores: list[float]
@@ -94,8 +120,23 @@ class LMetric(Router):
             filtered = self.detector.filtered(request, matched, scores, now_s)
             for i in filtered:
                 scores[i] = inf
-        choice = first_minimum(scores, self._start)
-        self._start = choice + 1
+        self._scores = scores
+        choice = first_minimum(scores, self.tie_start)
+        self.tie_start = choice + 1
+        return choice
+
+    def _route_by_arrays(self, request: Request, arrays: LoadArrays) -> int:
+        """The same on arrays: all instances at once, then those which hold more than the others."""
+        base, more = arrays.match(request)
+        own, prompt, scores = self._own, request.prompt_tokens, arrays.scratch
+        expected, sizes = arrays.expected_tokens, arrays.num_requests
+        np.add(expected, prompt - base, out=scores)
+        np.multiply(scores, sizes + own if own else sizes, out=scores)
+        for i, hit in more.items():
+            scores[i] = (expected.item(i) + prompt - hit) * (sizes.item(i) + own)
+        self._scores = scores
+        choice = first_minimum_of_array(scores, self.tie_start)
+        self.tie_start = choice + 1
         return choice
 
     def _work(

@@ -1,5 +1,8 @@
 """Least prefill work left."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from sim.interfaces import ClusterView, Router
 from sim.request import Request
@@ -16,9 +19,11 @@ class LPWL(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the least prefill work, this request's included."""
@@ -29,11 +34,12 @@ class LPWL(Router):
             strict=True,
         )
         work = [queued - found - hit for queued, found, hit in columns]
+        self.last_scores = work
         least = min(work)
         scores = [
             size if tokens == least else float("inf")
             for size, tokens in zip(cluster.num_requests, work, strict=True)
         ]
-        choice = first_minimum(scores, self._start)
-        self._start = choice + 1
+        choice = first_minimum(scores, self.tie_start)
+        self.tie_start = choice + 1
         return choice

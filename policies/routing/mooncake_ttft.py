@@ -1,5 +1,8 @@
 """The smallest predicted time to first token, as Mooncake's conductor picks a prefill instance."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from policies.routing.predicted_times import (
     BASE_S,
@@ -16,8 +19,10 @@ from sim.request import Request
 class MooncakeTtft(Router):
     """argmin_i (queueing + prefill time with the prefix that i holds); ties: after the last choice.
 
-    The times are predicted (`PredictedTimes`). Not modelled: fetching the prefix from another
-    instance, and rejecting a request whose SLO would be missed.
+    The times are predicted (`PredictedTimes`). Not modelled: where another instance's hit is longer
+    than the own one by more than a factor (`kvcache_balancing_threshold`; we found no value of it),
+    the conductor prices fetching it, transfer + queueing + prefill time with the longer hit; and it
+    rejects a request whose TTFT or TBT objective would be missed.
 
     Args:
         base_s: as `PredictedTimes`.
@@ -29,11 +34,13 @@ class MooncakeTtft(Router):
     Raises:
         ConfigError: a constant is out of range.
 
-    Source: Mooncake, arXiv 2407.00079, section 6 (cache-aware prefill scheduling), from general
-    knowledge of the paper. The predictor is ours.
+    Source: Mooncake, arXiv 2407.00079, section 6.1 and Algorithm 1, the cache-aware branch, as
+    several transcriptions agree on it: queueing is the sum of the prefill times queued, prefill
+    times come from a model fitted offline on prompt and hit. The predictor's form is ours.
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -44,12 +51,14 @@ class MooncakeTtft(Router):
         token_budget: int = TOKEN_BUDGET,
     ) -> None:
         self._times = PredictedTimes(base_s, token_s, pair_s, context_s, token_budget)
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the smallest predicted TTFT."""
         matched = cluster.matched_tokens(request)
         predicted = self._times.of_instances(request.prompt_tokens, matched, cluster)
-        choice = first_minimum([p.ttft_s for p in predicted], self._start)
-        self._start = choice + 1
+        self.last_scores = ttft_s = [p.ttft_s for p in predicted]
+        choice = first_minimum(ttft_s, self.tie_start)
+        self.tie_start = choice + 1
         return choice

@@ -1,6 +1,8 @@
 """Where most of the prompt is cached."""
 
+from collections.abc import Sequence
 from math import inf
+from typing import ClassVar
 
 from policies.routing.first_minimum import first_minimum
 from policies.routing.option_checks import refuse_outside
@@ -26,12 +28,14 @@ class MostHit(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = False
 
     def __init__(self, max_queued_tokens: int | None = None) -> None:
         if max_queued_tokens is not None:
             refuse_outside("max_queued_tokens", max_queued_tokens, 1)
         self._limit = inf if max_queued_tokens is None else max_queued_tokens
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the longest hit."""
@@ -41,13 +45,16 @@ class MostHit(Router):
         is_open = [tokens < self._limit for tokens in queued]
         scores: list[float]
         if any(is_open):
-            most = max(hit for hit, fits in zip(matched, is_open, strict=True) if fits)
+            hits = [hit if fits else -inf for hit, fits in zip(matched, is_open, strict=True)]
+            most = max(hits)
+            self.last_scores = hits
             scores = [
-                size if fits and hit == most else inf
-                for size, fits, hit in zip(cluster.num_requests, is_open, matched, strict=True)
+                size if hit == most else inf
+                for size, hit in zip(cluster.num_requests, hits, strict=True)
             ]
         else:
             scores = [tokens - hit for tokens, hit in zip(queued, matched, strict=True)]
-        choice = first_minimum(scores, self._start)
-        self._start = choice + 1
+            self.last_scores = [-tokens for tokens in scores]
+        choice = first_minimum(scores, self.tie_start)
+        self.tie_start = choice + 1
         return choice

@@ -1,6 +1,8 @@
 """The fullest instance that still meets the latency targets."""
 
+from collections.abc import Sequence
 from math import inf
+from typing import ClassVar
 
 from policies.routing.first_minimum import first_minimum
 from policies.routing.option_checks import refuse_not_above
@@ -40,6 +42,7 @@ class PolyServe(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -58,7 +61,13 @@ class PolyServe(Router):
         self._tpot_s = tpot_s
         self._times = PredictedTimes(base_s, token_s, pair_s, context_s, token_budget)
         self._rng = stream(seed, "routing.polyserve")
-        self._start = 0
+        self.tie_start = 0
+        self._keys: list[float] | None = None
+
+    @property
+    def last_scores(self) -> Sequence[float] | None:
+        """Predicted TPOT, seconds; minus infinity where a target would be missed."""
+        return None if self._keys is None else [-key for key in self._keys]
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """The fullest instance that meets both targets."""
@@ -68,8 +77,10 @@ class PolyServe(Router):
             -p.tpot_s if p.ttft_s <= self._ttft_s and p.tpot_s <= self._tpot_s else inf
             for p in predicted
         ]
+        self._keys = keys
         if min(keys) == inf:
+            self._keys = None
             return int(self._rng.random() * cluster.num_instances)
-        choice = first_minimum(keys, self._start)
-        self._start = choice + 1
+        choice = first_minimum(keys, self.tie_start)
+        self.tie_start = choice + 1
         return choice

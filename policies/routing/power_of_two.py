@@ -19,14 +19,14 @@ class PowerOfTwo(Router):
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self._rng = stream(seed, "routing.power_of_two")
+        self.tie_rng = stream(seed, "routing.power_of_two")
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Less loaded instance of the pair."""
         num_instances = cluster.num_instances
         if num_instances == 1:
             return 0
-        rng = self._rng
+        rng = self.tie_rng
         first = int(rng.random() * num_instances)
         second = int(rng.random() * (num_instances - 1))
         if second >= first:

@@ -1,6 +1,8 @@
 """Preble's E2: exploit a long match, else explore by the load of the last minutes."""
 
 from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar
 
 from policies.routing.first_minimum import first_minimum
 from policies.routing.option_checks import refuse_not_above, refuse_outside
@@ -46,6 +48,8 @@ class Preble(Router):
     a router here hears of no finish; the eviction term (off by default) is left out.
     """
 
+    smaller_is_better: ClassVar[bool] = True
+
     def __init__(
         self, match_share: float = 0.5, window_s: float = 180.0, imbalance_ratio: float = 1.5
     ) -> None:
@@ -62,7 +66,8 @@ class Preble(Router):
         self._loads_s: list[float] = []
         self._sent: deque[tuple[float, list[int]]] = deque()
         self._num_sent = 0
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Exploit or explore."""
@@ -74,7 +79,7 @@ class Preble(Router):
                 self._change(node, -1)
         choice = self._choose(request, cluster)
         self._record(request, choice, now_s)
-        self._start = choice + 1
+        self.tie_start = choice + 1
         return choice
 
     def _choose(self, request: Request, cluster: ClusterView) -> int:
@@ -83,15 +88,17 @@ class Preble(Router):
         loads_s = [load_s + size * running_s for load_s, size in columns]
         matched = [tree.matched_tokens(request) for tree in self._trees]
         longest = max(matched)
+        self.last_scores = loads_s
         if longest <= self._match_share * request.prompt_tokens:
-            return first_minimum(loads_s, self._start)
+            return first_minimum(loads_s, self.tie_start)
         infinite = float("inf")
         columns_hit = zip(loads_s, matched, strict=True)
         best = [load_s if hit == longest else infinite for load_s, hit in columns_hit]
         is_settled = self._num_sent >= MIN_REQUESTS_PER_INSTANCE * cluster.num_instances
         if is_settled and min(best) > self._imbalance_ratio * min(loads_s):
-            return first_minimum(loads_s, self._start)
-        return first_minimum(best, self._start)
+            return first_minimum(loads_s, self.tie_start)
+        self.last_scores = best
+        return first_minimum(best, self.tie_start)
 
     def _record(self, request: Request, choice: int, now_s: float) -> None:
         tree = self._trees[choice]

@@ -23,8 +23,8 @@ class Random(Router):
     looks_at_cluster: ClassVar[bool] = False
 
     def __init__(self, seed: int = 0) -> None:
-        self._rng = stream(seed, "routing.random")
+        self.tie_rng = stream(seed, "routing.random")
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Random instance."""
-        return int(self._rng.random() * cluster.num_instances)
+        return int(self.tie_rng.random() * cluster.num_instances)

@@ -15,11 +15,11 @@ class RoundRobin(Router):
     looks_at_cluster: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self._next = 0
+        self.tie_start = 0
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance after the last choice."""
-        choice = self._next
+        choice = self.tie_start
         following = choice + 1
-        self._next = following if following < cluster.num_instances else 0
+        self.tie_start = following if following < cluster.num_instances else 0
         return choice

@@ -1,5 +1,8 @@
 """A session stays where it began."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from sim.interfaces import ClusterView, Router
 from sim.request import Request
@@ -14,8 +17,11 @@ class SessionAffinity(Router):
     Source: sticky sessions of load balancers (nginx `sticky`, Kubernetes `sessionAffinity`).
     """
 
+    smaller_is_better: ClassVar[bool] = True
+
     def __init__(self) -> None:
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
         self._homes: dict[int, int] = {}
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
@@ -23,9 +29,11 @@ class SessionAffinity(Router):
         session = request.session_id
         home = self._homes.get(session, -1) if session >= 0 else -1
         if home >= 0:
+            self.last_scores = None
             return home
-        choice = first_minimum(cluster.num_requests, self._start)
-        self._start = choice + 1
+        self.last_scores = scores = cluster.num_requests
+        choice = first_minimum(scores, self.tie_start)
+        self.tie_start = choice + 1
         if session >= 0:
             self._homes[session] = choice
         return choice

@@ -1,5 +1,8 @@
 """The cache-aware policy of SGLang's router."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from policies.routing.option_checks import refuse_not_above, refuse_outside
 from policies.routing.sent_tree import SentTree
@@ -36,6 +39,8 @@ class SglangRouter(Router):
     0.5, 32, 1.1 (1.0001 in Python), 30 s, 10,000. Ours: four characters per token, ties.
     """
 
+    smaller_is_better: ClassVar[bool] = True
+
     def __init__(
         self,
         cache_threshold: float = 0.3,
@@ -56,7 +61,8 @@ class SglangRouter(Router):
         self._max_tokens = max_tree_size / CHARACTERS_PER_TOKEN
         self._trees: list[SentTree] = []
         self._num_evictions = 0
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Balance, match or spread."""
@@ -67,21 +73,23 @@ class SglangRouter(Router):
             for tree in self._trees:
                 tree.trim(self._max_tokens)
         choice = self._choose(request, cluster)
-        self._start = choice + 1
+        self.tie_start = choice + 1
         self._trees[choice].add(request)
         return choice
 
     def _choose(self, request: Request, cluster: ClusterView) -> int:
         loads = cluster.num_requests
         most, least = max(loads), min(loads)
+        self.last_scores = loads
         if most - least > self._abs_threshold and most > self._rel_threshold * least:
-            return first_minimum(loads, self._start)
+            return first_minimum(loads, self.tie_start)
         matched = [tree.matched_tokens(request) for tree in self._trees]
         longest = max(matched)
         if longest > self._cache_threshold * request.prompt_tokens:
             keys = [-tokens for tokens in matched]
         else:
             keys = [tree.num_tokens for tree in self._trees]
+        self.last_scores = keys
         best = min(keys)
         tied = [load if key == best else most + 1 for key, load in zip(keys, loads, strict=True)]
-        return first_minimum(tied, self._start)
+        return first_minimum(tied, self.tie_start)

@@ -1,5 +1,8 @@
 """SMetric: stay with the longest hit while that is good enough, else balance."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from policies.routing.option_checks import refuse_outside
 from policies.routing.predicted_times import (
@@ -43,6 +46,7 @@ class SMetric(Router):
     """
 
     uses_prefix_match = True
+    smaller_is_better: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -60,7 +64,8 @@ class SMetric(Router):
         self._ttft_scale = ttft_scale
         self._times = PredictedTimes(base_s, token_s, pair_s, context_s, token_budget)
         self._last_prompts: dict[int, int] = {}
-        self._start = 0
+        self.tie_start = 0
+        self.last_scores: Sequence[float] | None = None
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """The longest hit or the smallest product."""
@@ -69,13 +74,15 @@ class SMetric(Router):
         predicted = self._times.of_instances(prompt, matched, cluster)
         implied = self._implied_hit(request)
         longest, n = max(matched), cluster.num_instances
-        order = [(loads[i], (i - self._start) % n) for i in range(n)]
+        order = [(loads[i], (i - self.tie_start) % n) for i in range(n)]
         choice = min(range(n), key=lambda i: (-matched[i], order[i]))
         allowed_s = self._ttft_scale * (TTFT_BASE_S + TTFT_PER_TOKEN_S * prompt)
+        self.last_scores = None
         if longest <= self._hit_share * implied or predicted[choice].ttft_s > allowed_s:
             costs = [p.prefill_s * (load + 1) for p, load in zip(predicted, loads, strict=True)]
-            choice = first_minimum(costs, self._start)
-        self._start = choice + 1
+            self.last_scores = costs
+            choice = first_minimum(costs, self.tie_start)
+        self.tie_start = choice + 1
         return choice
 
     def _implied_hit(self, request: Request) -> int:

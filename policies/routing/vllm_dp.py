@@ -1,5 +1,8 @@
 """vLLM's internal load balancer for data-parallel replicas."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from policies.routing.first_minimum import first_minimum
 from sim.errors import ConfigError
 from sim.interfaces import ClusterView, Router
@@ -36,12 +39,25 @@ class VllmDp(Router):
     `coordinator.py` (100 ms), v0.10.
     """
 
+    smaller_is_better: ClassVar[bool] = True
+
     def __init__(self, num_clients: int = 1) -> None:
         if not 1 <= num_clients <= MAX_CLIENTS:
             raise ConfigError(f"routing.num_clients={num_clients}: must be 1 to {MAX_CLIENTS:,}")
         self._num_clients = num_clients
         self._scores: list[list[int]] = [[] for _ in range(num_clients)]
         self._versions = [-1] * num_clients
+        self.tie_start = 0
+        self._last = (0, -1)
+
+    @property
+    def last_scores(self) -> Sequence[float] | None:
+        """Counts of the last request's client as they were before it."""
+        client, choice = self._last
+        scores = self._scores[client].copy()
+        if choice >= 0:
+            scores[choice] -= WAITING_WEIGHT * self._num_clients
+        return scores
 
     def route(self, request: Request, cluster: ClusterView, now_s: float) -> int:
         """Instance with the lowest score in the counts of the request's client."""
@@ -51,8 +67,10 @@ class VllmDp(Router):
             self._versions[client] = cluster.version
             self._scores[client] = _published_scores(cluster)
         scores = self._scores[client]
-        choice = first_minimum(scores, client * len(scores) // num_clients)
+        start = client * len(scores) // num_clients + self.tie_start
+        choice = first_minimum(scores, start % len(scores))
         scores[choice] += WAITING_WEIGHT * num_clients
+        self._last = (client, choice)
         return choice
 
 

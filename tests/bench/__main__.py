@@ -10,13 +10,14 @@ import argparse
 import statistics
 import sys
 
-from tests.bench import memory, peers
+from tests.bench import memory, peers, routing_rate
 from tests.bench.reference_load import Case, requests_per_s
 from tests.bench.simpy_rate import REFERENCE_PER_S, timeouts_per_s
 
 TARGET_PER_S = 25_000.0
 L2_TARGET_PER_S = 20_000.0
 L2_GROUPS_TARGET_PER_S = 15_000.0
+DISAGGREGATED_TARGET_PER_S = 10_000.0
 
 CASES = (
     (Case("reference load, 10 thousand", 10_000), TARGET_PER_S),
@@ -29,6 +30,10 @@ CASES = (
     (
         Case("calibrated_l2, 50 groups", 100_000, num_groups=50, fidelity="calibrated_l2"),
         L2_GROUPS_TARGET_PER_S,
+    ),
+    (
+        Case("8 prefill and 8 decode, 100 thousand", 100_000, num_prefill=8),
+        DISAGGREGATED_TARGET_PER_S,
     ),
     (Case("every step planned on its own, 10 thousand", 10_000, macro_steps=False), None),
 )
@@ -44,6 +49,7 @@ def main() -> int:
     cases = [c for c in CASES if not options.quick or c[0].num_requests <= 10_000]
     is_met = [_measure(case, target, options.repeat) for case, target in cases]
     if not options.quick:
+        is_met += routing_rate.measure_targets(options.repeat)
         is_met.append(_measure_memory())
     _print_peers()
     return 1 if options.strict and not all(is_met) else 0

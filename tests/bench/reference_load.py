@@ -5,7 +5,7 @@ one A100, token budget 512, at most 128 sequences: the same for every simulator 
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from hwmodels.attention.choice import KernelChoice
 from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import DeviceSpec, load_profile
+from hwmodels.links import peer_link
 from hwmodels.memory import kv_capacity
 from hwmodels.model_catalogue import load_model
 from hwmodels.model_shape import ModelShape
@@ -20,6 +21,7 @@ from hwmodels.roofline import RooflineCost
 from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
 from sim.cluster import ClusterSpec
+from sim.disaggregation.spec import DecodePool, Disaggregation, LinkSpec
 from sim.interfaces import CostModel
 from sim.prefix_tree import PrefixTree
 from sim.rng import stream
@@ -35,12 +37,13 @@ MAX_SEQS = 128
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A variation of the reference load."""
+    """A variation of the reference load; with `num_prefill` so many instances prefill only."""
 
     name: str
     num_requests: int
     num_instances: int = NUM_INSTANCES
     num_groups: int = 0
+    num_prefill: int = 0
     macro_steps: bool = True
     is_async: bool = False
     fidelity: Literal["roofline", "calibrated", "calibrated_l2"] = "roofline"
@@ -72,7 +75,7 @@ def reference_cluster(case: Case) -> ClusterSpec:
     capacity = kv_capacity(
         device, shape, max_num_batched_tokens=TOKEN_BUDGET, max_num_seqs=MAX_SEQS
     )
-    return ClusterSpec(
+    spec = ClusterSpec(
         num_instances=case.num_instances,
         num_gpu_blocks=capacity.num_blocks,
         rules=VllmV1(MAX_SEQS, TOKEN_BUDGET, case.is_async),
@@ -81,6 +84,29 @@ def reference_cluster(case: Case) -> ClusterSpec:
         router=LeastRequests(),
         macro_steps=case.macro_steps,
     )
+    return spec if not case.num_prefill else _with_roles(spec, case, device, shape)
+
+
+def _with_roles(
+    spec: ClusterSpec, case: Case, device: DeviceSpec, shape: ModelShape
+) -> ClusterSpec:
+    """The same instances, `case.num_prefill` of which hand over to the others by NVLink."""
+    link = peer_link(device)
+    decode = DecodePool(
+        num_instances=case.num_instances - case.num_prefill,
+        num_gpu_blocks=spec.num_gpu_blocks,
+        rules=spec.rules,
+        cost=spec.cost,
+        batching=spec.batching,
+        router=LeastRequests(),
+    )
+    parts = Disaggregation(
+        decode=decode,
+        kv_bytes_per_token=shape.kv_bytes_per_token,
+        num_layers=shape.num_layers,
+        peer_link=LinkSpec(latency_s=link.latency_s, bytes_per_s=link.bytes_per_s),
+    )
+    return replace(spec, num_instances=case.num_prefill, disaggregation=parts)
 
 
 def _cost(case: Case, device: DeviceSpec, shape: ModelShape) -> CostModel:

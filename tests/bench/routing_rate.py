@@ -34,7 +34,9 @@ from traces.transforms.repeating import repeat_rows
 
 TOKEN_BUDGET = 2048
 MAX_SEQS = 256
+COPIES = 8
 COPIES_APART_S = 1.0
+TRACE = real_data_dir() / "traces" / "mooncake" / "conversation_trace.jsonl"
 
 TARGETS_PER_S = {16: 20_000.0, 256: 8_000.0}
 """Requests per second under LMETRIC by number of instances, at SimPy's reference speed."""
@@ -53,8 +55,7 @@ class Case:
 
 def conversations(num_copies: int) -> Workload:
     """So many copies at once; they share what all prompts begin with, and nothing else."""
-    path = real_data_dir() / "traces" / "mooncake" / "conversation_trace.jsonl"
-    table = MooncakeTrace(path).load(0)
+    table = MooncakeTrace(TRACE).load(0)
     n = table.num_requests
     row, copy = np.tile(np.arange(n), num_copies), np.repeat(np.arange(num_copies), n)
     arrival_s = table.arrival_s[row] + COPIES_APART_S * copy
@@ -113,11 +114,23 @@ def measure(case: Case, workload: Workload, repeat: int) -> bool:
     return target is None or median >= target
 
 
+def measure_targets(repeat: int) -> list[bool]:
+    """Print the rates that have targets; returns which are met. Nothing without the trace."""
+    if not TRACE.is_file():
+        print(f"LMETRIC not measured: {TRACE} is not here (set FLOCKSIM_DATA)")
+        return []
+    workload = conversations(COPIES)
+    return [
+        measure(Case("lmetric", size, COPIES, LMetric, target), workload, repeat)
+        for size, target in TARGETS_PER_S.items()
+    ]
+
+
 def main() -> None:
     """Print the rates of LMETRIC, and of a router that matches nothing beside it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.routing_rate", description=__doc__)
     parser.add_argument("--instances", type=int, nargs="+", default=[16, 256])
-    parser.add_argument("--copies", type=int, default=8)
+    parser.add_argument("--copies", type=int, default=COPIES)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     workload = conversations(options.copies)

@@ -400,6 +400,7 @@ def test_a_bad_measured_file_is_named(compare: Compare, simulated: Path, tmp_pat
         (["--format", ",", "--figures", "x"], "--format ,: must be one of png, svg, pdf"),
         (["--measured", "x.json"], "add --figures DIR or --html FILE"),
         (["--policy-keys", "routing.nope"], "no run has the key routing.nope"),
+        (["--policy-keys", "routing"], "routing is a config group: name a key"),
         (["--colour"], "unrecognized arguments: --colour"),
     ],
 )

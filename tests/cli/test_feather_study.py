@@ -4,14 +4,25 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from experiments.studies import command
-from experiments.studies.feather import load
+from experiments.studies.feather import cpu_cells, learned, load, scheduler_cpu
+from experiments.studies.feather.cpu_cells import COMPILED, LARGE, PYTHON, SMALL
+from experiments.studies.feather.learned import FeatherLearned
 from experiments.studies.feather.midpoint import FeatherMidpoint
 from experiments.studies.feather.prefix import FeatherPrefix
 from experiments.studies.feather.reward import NOTHING, SHARING, FeatherReward
-from experiments.studies.feather.variants import FCFS, FEATHER, NO_PREFILL
+from experiments.studies.feather.transfer import LOADS, FeatherTransfer
+from experiments.studies.feather.variants import (
+    DFS_WEIGHT,
+    FCFS,
+    FEATHER,
+    HASH_TREE,
+    LPM,
+    NO_PREFILL,
+)
 from tests.conftest import Outcome
 
 Study = Callable[..., Outcome]
@@ -27,6 +38,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FeatherReward, "variants", (FCFS, FEATHER, NO_PREFILL))
     monkeypatch.setattr(FeatherReward, "values", (SHARING, NOTHING))
     monkeypatch.setattr(FeatherMidpoint, "arrivals", ("5 groups",))
+    monkeypatch.setattr(FeatherLearned, "num_requests", 900)
+    monkeypatch.setattr(FeatherTransfer, "num_taught", 60)
+    two = {title: LOADS[title] for title in ("5 groups", "no sharing")}
+    monkeypatch.setattr(FeatherTransfer, "loads", two)
+    monkeypatch.setattr(
+        cpu_cells, "_NUM_REQUESTS", dict.fromkeys((cpu_cells.USERS, cpu_cells.CROWD), 150)
+    )
+    monkeypatch.setattr(scheduler_cpu, "SERVED", (SMALL, LARGE))
+    monkeypatch.setattr(scheduler_cpu, "VARIANTS", (LPM, DFS_WEIGHT, HASH_TREE, FEATHER))
+    monkeypatch.setitem(scheduler_cpu.PREFIXES, "quick", (5000, 20_000))
+    both = dict.fromkeys((PYTHON, COMPILED), (SMALL, LARGE))
+    monkeypatch.setitem(scheduler_cpu.MODELS, "quick", both)
 
 
 @pytest.fixture
@@ -111,12 +134,109 @@ def test_one_deviating_request_costs_a_batch_with_cascade_attention(
     assert ratios["100 x 5,000, cascade off"] == pytest.approx(1.0, abs=0.02)
 
 
+def test_what_was_learned_is_printed_drawn_and_kept(study: Study, tmp_path: Path) -> None:
+    run = study("feather_learned")
+    assert (run.code, run.err) == (0, "")
+    out = tmp_path / "out"
+    figures = {path.name for path in out.glob("*.png")}
+    endings = ("", "_no_prefill", "_q", "_no_sharing", "_no_sharing_no_prefill", "_no_sharing_q")
+    assert figures == {f"feather_learned{ending}.png" for ending in endings}
+    assert len(list((out / "tables").glob("*.json"))) == 2 * 3 * 2
+    assert "* size=quick: 900 requests a job, 2 seeds" in run.out
+    table = rows(out / "findings.csv")
+    states = [row for row in table if row["quantity"] == "states visited"]
+    assert len(states) == 2 * 3
+    assert all(float(row["simulated"]) >= 1 for row in states)
+
+
+def test_a_table_that_is_gone_is_learned_again(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learned, "LOADS", {learned.SHARING: learned.LOADS[learned.SHARING]})
+    first = study("feather_learned")
+    assert first.code == 0
+    tables = tmp_path / "out" / "tables"
+    texts = {path.name: path.read_text() for path in tables.iterdir()}
+    assert len(set(texts.values())) == len(texts)
+    for path in sorted(tables.iterdir())[::2]:
+        path.unlink()
+    assert study("feather_learned").out == first.out
+    assert {path.name: path.read_text() for path in tables.iterdir()} == texts
+
+
+def test_a_table_serves_other_workloads_than_the_one_that_taught_it(
+    study: Study, tmp_path: Path
+) -> None:
+    run = study("feather_transfer")
+    assert (run.code, run.err) == (0, "")
+    table = rows(tmp_path / "out" / "findings.csv")
+    outputs = {
+        (row["section"], row["setting"]): float(row["simulated"])
+        for row in table
+        if row["section"].startswith("output, served")
+    }
+    labels = ("fcfs", "untaught", "taught by 5 groups", "taught by no sharing")
+    sections = ("output, served: 5 groups", "output, served: no sharing")
+    assert outputs.keys() == {(section, label) for section in sections for label in labels}
+    ratios = {
+        (row["setting"], row["quantity"]): float(row["simulated"])
+        for row in table
+        if row["section"] == "ratios, served: no sharing"
+    }
+    for label in labels[2:]:
+        mine, fcfs = (outputs[sections[1], one] for one in (label, "fcfs"))
+        assert ratios[label, "output over that of fcfs"] == pytest.approx(mine / fcfs, rel=0.05)
+    assert all(value > 0 for value in outputs.values())
+
+
+def test_scheduler_cpu_grows_with_the_prompt_and_shrinks_when_compiled(
+    study: Study, tmp_path: Path
+) -> None:
+    run = study("feather_scheduler_cpu")
+    assert (run.code, run.err) == (0, "")
+    shares = {
+        (row["section"].rpartition(", ")[2], row["setting"]): float(row["simulated"])
+        for row in rows(tmp_path / "out" / "findings.csv")
+        if row["section"].startswith("scheduler CPU / busy GPU time, 0.5B")
+    }
+    for policy in ("lpm", "dfs_weight", "hash_tree", "feather"):
+        short, long = (shares["Python", f"{n} tokens: {policy}"] for n in ("5,000", "20,000"))
+        assert 0 < short < long
+        assert shares["compiled", f"20,000 tokens: {policy}"] < long / 10
+    assert shares["Python", "20,000 tokens: lpm"] > 2 * shares["Python", "20,000 tokens: hash_tree"]
+
+
+def test_seed_by_seed_a_job_draws_as_its_replications_do(study: Study, tmp_path: Path) -> None:
+    assert study("feather_transfer", "seed=5").code == 0
+    jobs = tmp_path / "out" / "jobs"
+    (together,) = jobs.glob("5x*-untaught")
+    both = pd.read_parquet(together / "requests.parquet")
+    for seed in (0, 1):
+        requests = both[both["replication"] == seed]
+        (alone,) = jobs.glob(f"5x*-taught_by_5_groups-{seed}")
+        arrivals = pd.read_parquet(alone / "requests.parquet")["arrival_s"]
+        assert arrivals.tolist() == requests["arrival_s"].tolist()
+        (teacher,) = jobs.glob(f"5x*-feather-{1000 + seed}")
+        assert pd.read_parquet(teacher / "requests.parquet")["arrival_s"][9] != arrivals[9]
+
+
+def test_a_learner_that_never_earns_anything_is_told(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FeatherLearned, "num_requests", 20)
+    run = study("feather_learned")
+    assert run.code == 2
+    assert run.error_line.endswith(": no decision was rewarded, so nothing was learned")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["feather_prefix", "trace.num_groups=3"], "feather_prefix sets this itself"),
         (["feather_prefix", "batching=lpm"], "batching=lpm: feather_prefix sets this itself"),
         (["feather_standard", "scheduler.enabled=true"], "feather_standard sets this itself"),
+        (["feather_transfer", "batching.learn=true"], "feather_transfer sets this itself"),
+        (["feather_scheduler_cpu", "model=llama3_8b"], "feather_scheduler_cpu sets this itself"),
         (["feather_models", "model=llama3_8b"], "feather_models sets this itself"),
         (["feather_prefx"], "did you mean feather_prefix?"),
     ],

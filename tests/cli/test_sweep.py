@@ -106,6 +106,19 @@ def test_a_finished_job_is_not_run_again(flocksim: Flocksim) -> None:
     assert files(third.directory) == before
 
 
+def test_a_job_whose_policy_writes_a_file_is_run_again(flocksim: Flocksim, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    job = [*TINY, "trace.flood=true", "cluster.num_instances=1", "batching=feather", "seed=0,1"]
+    job += [f"batching.state_out={table}"]
+    flocksim("-m", *job, HERE)
+    table.unlink()
+    for launcher in (HERE, "hydra/launcher=basic"):
+        again = flocksim("-m", *job, launcher)
+        assert "its result is there" not in again.out
+        assert table.is_file()
+        table.unlink()
+
+
 def test_one_more_value_keeps_the_results_of_the_others(flocksim: Flocksim, tmp_path: Path) -> None:
     flocksim("-m", *TINY, "seed=1,2", HERE)
     more = flocksim("-m", *TINY, "seed=0,1,2", HERE)

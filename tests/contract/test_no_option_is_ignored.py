@@ -12,6 +12,7 @@ from experiments.results.json_text import json_text
 from experiments.schema.job import read_job
 from sim.errors import ConfigError
 from tests.contract.options import composed, options_in
+from tests.contract.test_kv_tiers_options import CHANGES as CHANGES_TIERS
 from tests.unit.hwmodels.tables.toy_tables import points, table_of
 
 BASE = (
@@ -49,6 +50,7 @@ CHANGES = {
     "routing": "routing=random",
     "routing.view_delay_s": "routing.view_delay_s=0.5",
     "routing.publish_period_s": "routing.publish_period_s=0.5",
+    "routing.tie_shift": "routing.tie_shift=1",
     "admission": "admission=token_bucket|admission.burst_tokens=600",
     "frontend.enabled": "frontend.enabled=true",
     "scheduler.enabled": "scheduler.enabled=true",
@@ -108,6 +110,8 @@ CHANGES_NO_FIGURE = {
     "check",
     "output.steps",
     "output.timeline",
+    "output.decisions",
+    "model.max_context_tokens",
     "trace.anonymise",
     "trace.shift_s",
 }
@@ -148,6 +152,7 @@ def test_every_key_of_the_configuration_is_covered() -> None:
         if key != "_target_"
     }
     covered = set(CHANGES) | set(CHANGES_BESIDE) | {f"scheduler.{k}" for k in CHANGES_SCHEDULER}
+    covered |= {f"kv_tiers.{k}" for k in CHANGES_TIERS}
     elsewhere = CHANGES_NO_FIGURE | DECIDES_WHAT_RUNS | NAMES_A_SOURCE | NEEDS_A_FILE
     assert keys - covered == elsewhere
 

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.composing import compose_config
@@ -11,8 +12,10 @@ from experiments.job import load_workload, simulate_job
 from experiments.results.json_text import json_text
 from experiments.schema.job import JobConfig, read_job
 from sim.arrivals import requests_of
+from sim.decision_log import DecisionRecords
 from sim.loads import Loads
 from sim.request import PREFILLING, Request
+from sim.tie_shift import refuse_shift, shifting_ties
 from tests.conftest import TINY
 from tests.contract.options import POLICIES, composed, options_in
 
@@ -41,6 +44,7 @@ KEEPS_SMALL_BATCHES = {"radix_cost"}
 TIME_MEANS = (
     "mean_batch_size",
     "kv_usage_mean_ratio",
+    "kv_reserved_mean_bytes",
     "load_imbalance_ratio",
     "gpu_time_s",
     "gpu_gemm_ratio",
@@ -97,6 +101,23 @@ def test_a_router_decides_the_same_again_and_after_pickling(option: str) -> None
     first = list(routes(router, 0, 100))
     rest = list(routes(pickle.loads(pickle.dumps(router)), 100, 200))
     assert first + rest == whole
+
+
+def choices_when_all_are_alike(option: str, tie_shift: int) -> list[int]:
+    router = job_with(f"routing={option}").routing.build()
+    refuse_shift(tie_shift, NUM_INSTANCES, router)
+    route = shifting_ties(router.route, router, tie_shift, NUM_INSTANCES)
+    loads = Loads(NUM_INSTANCES)
+    asks = [Request(None, k, 0.0, 640, 10) for k in range(6 * NUM_INSTANCES)]
+    return [route(request, loads, 0.0) for request in asks]
+
+
+@pytest.mark.parametrize("option", options_in("routing"))
+def test_a_tie_shift_sends_equal_requests_elsewhere(option: str) -> None:
+    plain, *shifted = [choices_when_all_are_alike(option, shift) for shift in (0, 1, 2)]
+    assert shifted[0] != plain != shifted[1] != shifted[0]
+    assert shifted[0][:NUM_INSTANCES] == plain[:NUM_INSTANCES]
+    assert choices_when_all_are_alike(option, 1) == shifted[0]
 
 
 @pytest.mark.parametrize("option", options_in("admission"))
@@ -163,6 +184,55 @@ def test_a_run_under_pressure_keeps_the_invariants_and_repeats_itself(
     assert m["num_unfinished"] == 0
     assert m["num_preemptions"] or option in KEEPS_SMALL_BATCHES
     assert m["prefix_hit_ratio"]
+
+
+@pytest.mark.parametrize("option", options_in("routing"))
+def test_recording_decisions_changes_no_figure(option: str) -> None:
+    chosen = compose_config([*PRESSURE, f"routing={option}"])
+    noted = compose_config([*PRESSURE, f"routing={option}", "output.decisions=true"])
+    plain, recorded = simulate_job(*chosen), simulate_job(*noted)
+    assert json_text(plain.metrics) == json_text(recorded.metrics)
+    assert plain.document["routing"] is None
+    decisions = recorded.result.decisions
+    assert decisions is not None
+    served = recorded.result.requests.instance[decisions.request_id]
+    assert decisions.instance.tolist() == served.tolist()
+    _check_scores(decisions, option)
+
+
+def _check_scores(decisions: DecisionRecords, option: str) -> None:
+    """A router that shows scores takes the best one, unless it draws."""
+    if decisions.smaller_is_better is None:
+        assert option in ("random", "round_robin", "power_of_two")
+        return
+    sign = 1 if decisions.smaller_is_better else -1
+    is_scored = ~np.isnan(decisions.score)
+    assert is_scored.any()
+    assert (sign * decisions.score <= sign * decisions.other_score)[
+        is_scored & ~np.isnan(decisions.other_score)
+    ].all()
+    rows = np.flatnonzero(is_scored)
+    assert (decisions.scores[rows, decisions.instance[rows]] == decisions.score[rows]).all()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("routing.view_delay_s=0.05",),
+        ("routing.publish_period_s=0.1", "routing.assume_dispatches=true"),
+        ("engine.macro_steps=false",),
+        ("frontend.enabled=true",),
+        ("engine=sglang", "engine.num_gpu_blocks=2400", "engine.init_new_token_ratio=0.01"),
+        ("trace.replay_concurrency=30",),
+    ],
+)
+def test_recording_decisions_changes_no_figure_of_any_view_or_engine(
+    overrides: tuple[str, ...],
+) -> None:
+    base = [*PRESSURE, "routing=lmetric", *overrides]
+    plain = simulate_job(*compose_config(base))
+    recorded = simulate_job(*compose_config([*base, "output.decisions=true"]))
+    assert json_text(plain.metrics) == json_text(recorded.metrics)
 
 
 SGLANG = ("engine=sglang", "engine.num_gpu_blocks=2400", "engine.init_new_token_ratio=0.01")

@@ -66,6 +66,7 @@ CHANGES: dict[str, dict[str, tuple[str, ...]]] = {
         "active_request_weight": ("routing.active_request_weight=20",),
         "running_weight": ("routing.running_weight=20",),
         "prefix_index": ("routing.prefix_index=exact",),
+        "lru_blocks": ("routing.lru_blocks=5",),
         "seed": ("routing.seed=1",),
     },
     "aibrix": {
@@ -129,6 +130,7 @@ CHANGES_BESIDE: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "device_credit": (("routing.formula=credits",), "routing.device_credit=0"),
         "block_tokens": (("routing.formula=lmetric",), "routing.block_tokens=1000"),
         "ttl_s": (("routing.prefix_index=assumed",), "routing.ttl_s=0.01"),
+        "max_tree_blocks": (("routing.prefix_index=assumed",), "routing.max_tree_blocks=20"),
     },
     "preble": {
         "imbalance_ratio": (
@@ -181,9 +183,9 @@ def test_every_option_of_every_router_is_covered() -> None:
     for router in options_in("routing"):
         keys = set(composed("routing", router)["routing"]) - {"_target_"}
         if router != "vllm_dp":
-            keys -= {"view_delay_s", "publish_period_s", "assume_dispatches"}
+            keys -= {"view_delay_s", "publish_period_s", "assume_dispatches", "tie_shift"}
         else:
-            keys -= {"view_delay_s", "assume_dispatches"}
+            keys -= {"view_delay_s", "assume_dispatches", "tie_shift"}
         covered = set(CHANGES.get(router, {})) | set(CHANGES_BESIDE.get(router, {}))
         assert keys == covered, router
 
@@ -201,6 +203,10 @@ def test_every_option_of_every_router_is_covered() -> None:
         (("dynamo", "formula=old"), "routing.formula=old: must be one of ratio, blocks"),
         (("dynamo", "device_credit=1"), "routing.device_credit=1.* with routing.formula=blocks"),
         (("dynamo", "ttl_s=1"), "routing.ttl_s=1.* with routing.prefix_index=exact"),
+        (("dynamo", "max_tree_blocks=1"), "routing.max_tree_blocks=1 has no effect with"),
+        (("dynamo", "prefix_index=assumed", "max_tree_blocks=0"), "max_tree_blocks=0: must be at"),
+        (("llm_d", "lru_blocks=0"), "routing.lru_blocks=0: must be at least 1"),
+        (("llm_d", "prefix_index=exact", "lru_blocks=9"), "routing.lru_blocks=9 has no effect"),
         (("llm_d", "prefix_index=lru"), "routing.prefix_index=lru: must be one of assumed, exact"),
         (("aibrix", "std_factor=-1"), "routing.std_factor=-1.*: must be at least 0"),
         (("preble", "match_share=2"), "routing.match_share=2.*: must be 0 to 1"),

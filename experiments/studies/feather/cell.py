@@ -34,9 +34,10 @@ class Cell:
     Attributes:
         load: what is offered.
         variant: the batch policy.
-        machine: what differs from MACHINE, with further keys of a job.
-        place: of the machine in directories; empty for MACHINE itself.
+        machine: what differs from `base`, with further keys of a job.
+        place: of the machine in directories; empty for `base` itself.
         num_requests: in place of those of the scale; None for these.
+        base: the machine, as keys of a job.
     """
 
     load: Load
@@ -44,11 +45,12 @@ class Cell:
     machine: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
     num_requests: int | None = None
+    base: Mapping[str, str] = field(default_factory=lambda: MACHINE)
 
     def case(self, scale: Scale) -> Case:
         """The job."""
         values = {
-            **MACHINE,
+            **self.base,
             **self.load.overrides(self.num_requests or scale.num_requests),
             **self.variant.overrides,
             "replications": str(scale.num_seeds),

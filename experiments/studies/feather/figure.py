@@ -44,6 +44,7 @@ def lines_figure(
         label: title of the ordinate; empty: quantity and unit of the rows.
     """
     looks = _looks([row.series for rows in panels.values() for row in rows])
+    values = [row.at for rows in panels.values() for row in rows if row.at is not None]
     with styled():
         figure = new_figure(PAGE_IN, _LINES_HEIGHT_IN)
         grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -53,7 +54,7 @@ def lines_figure(
                 _draw_line(axes, own, looks[name], place, is_joined=ticks is None)
             axes.set_title(title, loc="left")
             axes.set_xlabel(axis)
-            _abscissa(axes, [row.at for row in rows if row.at is not None], ticks)
+            _abscissa(axes, values, ticks)
         first = next(iter(panels.values()))[0]
         grid[0].set_ylabel(label or f"{first.quantity.capitalize()} ({first.unit})")
         value_axis(grid[0], "y", [row.simulated.mean for rows in panels.values() for row in rows])

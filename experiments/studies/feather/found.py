@@ -11,6 +11,7 @@ from experiments.stats.intervals import Interval, mean_interval
 from experiments.studies.base import Bench
 from experiments.studies.conduct import JOBS
 from experiments.studies.feather.cell import Cell
+from experiments.studies.feather.group_service import service_of
 from experiments.studies.feather.load import SCALES, Load
 from experiments.studies.feather.measures import (
     IntArray,
@@ -74,6 +75,32 @@ def run_cells(bench: Bench, cells: Sequence[Cell]) -> list[Found]:
     return found
 
 
+def run_seed_by_seed(bench: Bench, jobs: Sequence[tuple[Cell, Sequence[Case]]]) -> list[Found]:
+    """Like `run_cells`, where every seed is a job of its own.
+
+    Args:
+        bench: where to run.
+        jobs: a cell, and its job of each seed; the same place is the same seed in all of them.
+
+    Raises:
+        FlocksimError: a job cannot run.
+        KeyboardInterrupt: Ctrl-C came; what is complete stays.
+    """
+    runs = iter(bench.runner.run([case for _, cases in jobs for case in cases]))
+    groups: dict[tuple[Load, int | None, int], list[IntArray]] = {}
+    found = []
+    for cell, cases in jobs:
+        values: list[Mapping[str, float]] = []
+        for seed, case in enumerate(cases):
+            key = (cell.load, cell.num_requests, seed)
+            if cell.load.num_groups and key not in groups:
+                groups[key] = _groups(bench, case, 1)
+            path = bench.directory / JOBS / case.folder / "requests.parquet"
+            values += _measured(next(runs), path, cell.load, groups.get(key))
+        found.append(Found(cell, tuple(values)))
+    return found
+
+
 def _groups(bench: Bench, case: Case, num_seeds: int) -> list[IntArray]:
     """Group of every request of each seed's trace: the first node of its path."""
     job = bench.runner.job(case)
@@ -114,4 +141,5 @@ def _of_requests(requests: "pd.DataFrame", load: Load, groups: IntArray | None) 
         "recomputed_tokens": float(recomputed),
         "least_served_ratio": float(served.min()),
         "most_served_ratio": float(served.max()),
+        **service_of(counted, groups[is_counted]).values,
     }

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.studies.feather.load import Load
-from experiments.studies.feather.measures import OUTPUT, RECOMPUTED, WAIT
+from experiments.studies.feather.measures import (
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    OUTPUT,
+    RECOMPUTED,
+    WAIT,
+)
 from experiments.studies.feather.notes import sizes_of
 from experiments.studies.feather.sweep import ARRIVALS, Sweep, Table
 from experiments.studies.feather.variants import FCFS, FEATHER
@@ -23,7 +29,7 @@ class FeatherGroups(Sweep):
         quick="one minute on two free cores",
         full="two minutes",
     )
-    printed = (OUTPUT, WAIT, RECOMPUTED)
+    printed = (OUTPUT, WAIT, RECOMPUTED, LEAST_TOKENS, MOST_TOKENS)
     own_notes = (
         "up to 20 groups all prefixes fit in the KV cache (195,000 tokens), from 50 on they do not",
     )

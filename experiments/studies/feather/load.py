@@ -64,6 +64,13 @@ class Load:
         return self.num_groups if self.is_warm else 0
 
     @property
+    def start_s(self) -> float:
+        """When the load begins, after the warm start."""
+        if not self.num_warm:
+            return 0.0
+        return WARM_MARGIN_S + WARM_S_PER_TOKEN * self.num_warm * self.prefix_tokens
+
+    @property
     def arrivals(self) -> str:
         """How requests arrive, for tables."""
         return "all at once" if self.rate_per_s is None else f"{self.rate_per_s:g}/s"
@@ -82,13 +89,12 @@ class Load:
         if not self.num_groups:
             prompt = self.prefix_tokens + self.own_tokens
             return {"trace": "synthetic", **common, "trace.prompt": str(prompt)}
-        start_s = WARM_MARGIN_S + WARM_S_PER_TOKEN * self.num_warm * self.prefix_tokens
         return {
             "trace": "prefix_groups",
             **common,
             "trace.num_groups": str(self.num_groups),
             "trace.prefix_tokens": str(self.prefix_tokens),
             "trace.suffix": str(self.own_tokens),
-            "trace.warm_start_s": f"{start_s:g}" if self.num_warm else "null",
+            "trace.warm_start_s": f"{self.start_s:g}" if self.num_warm else "null",
             "trace.warmup_requests": str(self.num_warm),
         }

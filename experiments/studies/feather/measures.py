@@ -43,12 +43,21 @@ TPOT = Measure("tpot_mean_s", "TPOT mean", "ms", 1e3)
 WAIT = Measure("longest_wait_s", "longest wait", "s")
 LEAST_SERVED = Measure("least_served_ratio", "least served group at half time", "%", 100)
 MOST_SERVED = Measure("most_served_ratio", "most served group at half time", "%", 100)
+FIRST_DONE = Measure("first_done_s", "until the first group is done", "s")
+LEAST_TOKENS = Measure(
+    "least_group_tokens_per_s", "output of the least served group until then", "tokens/s"
+)
+MOST_TOKENS = Measure(
+    "most_group_tokens_per_s", "output of the most served group until then", "tokens/s"
+)
+LEAST_WAIT = Measure("least_group_wait_s", "longest wait in the group that waits least", "s")
 PREFIX_HITS = Measure("prefix_hit_ratio", "prefix hits", "%", 100)
 L2_HITS = Measure("l2_hit_ratio", "L2 hits", "%", 100)
 RECOMPUTED = Measure("recomputed_tokens", "recomputed prefill", "tokens")
 PREEMPTIONS = Measure("num_preemptions", "preemptions", "count")
 HBM_RATE = Measure("hbm_gb_per_s", "HBM traffic while busy", "GB/s")
 CPU_SHARE = Measure("scheduler_cpu_ratio", "scheduler CPU / busy GPU time", "%", 100)
+CPU_REQUEST = Measure("scheduler_cpu_request_s", "scheduler CPU per request", "ms", 1e3)
 
 _GPU_PARTS = {
     "gemm": "GEMM",
@@ -63,6 +72,7 @@ GPU_TIMES = tuple(Measure(f"{part}_s", f"GPU: {title}", "s") for part, title in 
 
 MEASURES = (
     *(OUTPUT, MAKESPAN, BATCH, TBT, TBT_P99, TPOT, WAIT, LEAST_SERVED, MOST_SERVED),
+    *(FIRST_DONE, LEAST_TOKENS, MOST_TOKENS, LEAST_WAIT),
     *(PREFIX_HITS, L2_HITS, RECOMPUTED, PREEMPTIONS, HBM_RATE, *GPU_TIMES),
 )
 
@@ -74,6 +84,10 @@ def of_metrics(metrics: Mapping[str, float | None]) -> dict[str, float]:
     }
     busy_s = values["gpu_time_s"] * (1 - values["gpu_idle_ratio"])
     values["hbm_gb_per_s"] = values["hbm_bytes"] / busy_s / 1e9
+    if "scheduler_cpu_ratio" in values:
+        on_gpu_s = busy_s - values["gpu_scheduler_ratio"] * values["gpu_time_s"]
+        cpu_s = values["scheduler_cpu_ratio"] * on_gpu_s
+        values["scheduler_cpu_request_s"] = cpu_s / values["num_requests"]
     for part in _GPU_PARTS:
         values[f"{part}_s"] = values[f"gpu_{part}_ratio"] * values["gpu_time_s"]
     return values

@@ -4,7 +4,7 @@ from experiments.studies.feather.load import SCALES, Scale
 
 _COMMON = (
     "Feather as its public code has it (docs/policies/feather.md): learner ucb1, 50 tokens a "
-    "chunk, reward step_time; its tables start empty in every run, and it learns from the warm "
+    "chunk, reward step_time; its tables start empty unless said, and it learns from the warm "
     "start too; where all requests are there at once it has few occasions to learn",
     "in a warm cache LPM finds the same match for every prompt, and goes by arrival",
     "the GPU's kernels are transferred from other GPUs, and nobody measured them on this one; one "
@@ -21,6 +21,11 @@ def notes_of(size: str, *own: str) -> tuple[str, ...]:
     """The size, what is special to a study, and what holds for all of them."""
     scale = SCALES[size]
     return (f"size={size}: {scale_text(scale)}{_less(size)}", *own, *_COMMON)
+
+
+def seeds_note(size: str, own: str) -> str:
+    """The size of a study whose jobs have another number of requests, `own` in words."""
+    return f"size={size}: {own}, {SCALES[size].num_seeds} seeds{_less(size)}"
 
 
 def scale_text(scale: Scale) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from experiments.studies.feather.load import Load
-from experiments.studies.feather.measures import OUTPUT, TBT, WAIT
+from experiments.studies.feather.measures import LEAST_TOKENS, MOST_TOKENS, OUTPUT, TBT, WAIT
 from experiments.studies.feather.notes import sizes_of
 from experiments.studies.feather.sweep import POISSON, Sweep, Table
 from experiments.studies.feather.variants import FCFS, FEATHER, HEURISTIC, MAIN
@@ -28,7 +28,7 @@ class FeatherLoad(Sweep):
         quick="one minute on two free cores",
         full="two minutes",
     )
-    printed = (OUTPUT, TBT, WAIT)
+    printed = (OUTPUT, TBT, WAIT, LEAST_TOKENS, MOST_TOKENS)
     own_notes = (
         "below saturation every policy puts out what is offered; TBT and waits tell them apart",
         "feather_heuristic stands for the paper's variant without learning: about fcfs at low "

@@ -5,7 +5,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from experiments.studies.feather.load import Load
-from experiments.studies.feather.measures import BATCH, OUTPUT, WAIT
+from experiments.studies.feather.measures import (
+    BATCH,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    OUTPUT,
+    WAIT,
+)
 from experiments.studies.feather.notes import sizes_of
 from experiments.studies.feather.sweep import POISSON, Sweep, Table
 from experiments.studies.feather.variants import (
@@ -43,7 +49,7 @@ class FeatherReward(Sweep):
         quick="one minute on two free cores",
         full="two minutes",
     )
-    printed = (OUTPUT, BATCH, WAIT)
+    printed = (OUTPUT, BATCH, WAIT, LEAST_TOKENS, MOST_TOKENS)
     own_notes = (
         "no sharing: prompts of 500 tokens; reward step_time charges an ADD with the prefill that "
         "it causes, and STOP with none; exclude_prefill (ours) rewards by the next step without",

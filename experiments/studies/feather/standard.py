@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from experiments.studies.base import Bench, Study
 from experiments.studies.feather.cell import DECIDES, Cell
 from experiments.studies.feather.found import Found, run_cells
+from experiments.studies.feather.group_service import measures_of
 from experiments.studies.feather.load import Load
 from experiments.studies.feather.measures import (
     BATCH,
@@ -16,7 +17,13 @@ from experiments.studies.feather.measures import (
     OUTPUT,
 )
 from experiments.studies.feather.notes import notes_of, sizes_of
-from experiments.studies.feather.rows import ABOUT, claim_row, measured_row, ratio_title
+from experiments.studies.feather.rows import (
+    ABOUT,
+    SeriesRow,
+    claim_row,
+    measured_row,
+    ratio_title,
+)
 from experiments.studies.feather.sweep import (
     ARRIVALS,
     BASES,
@@ -52,6 +59,7 @@ VARIANTS = (
 PRICED = (FEATHER, LPM, DFS_WEIGHT)
 """Policies whose own CPU time is priced as well."""
 
+GROUPS_TITLE = "service by group until the first one is done"
 CPU_TITLE = "CPU time of the policy, Poisson, priced"
 _IN_FULL = (FCFS, FEATHER, ORACLE)
 
@@ -109,6 +117,10 @@ class FeatherStandard(Study):
             )
             for arrivals in ARRIVALS
         ]
+        sections += [
+            Section(title=f"{GROUPS_TITLE}, {arrivals}", rows=tuple(_group_rows(table, arrivals)))
+            for arrivals in ARRIVALS
+        ]
         rows = tuple(measured_row(one, CPU_SHARE) for one in of_cpu.values())
         sections.append(Section(title=CPU_TITLE, rows=rows))
         return Findings(verdicts=(), sections=tuple(sections), notes=notes_of(bench.size, *_NOTES))
@@ -121,6 +133,17 @@ class FeatherStandard(Study):
             arrivals: series_rows(findings, title_of(OUTPUT, arrivals)) for arrivals in ARRIVALS
         }
         return {self.name: dots_figure(panels)}
+
+
+def _group_rows(table: Mapping[tuple[str, Variant], Found], arrivals: str) -> list[SeriesRow]:
+    """Every group, from the most to the least served one of its run."""
+    ranks = range(BASES[arrivals].num_groups)
+    return [
+        measured_row(table[arrivals, variant], measures_of(rank)[place], f"group {rank + 1}")
+        for place in range(len(measures_of(0)))
+        for variant in _IN_FULL
+        for rank in ranks
+    ]
 
 
 def _claims(
@@ -166,5 +189,7 @@ _NOTES = (
     "than fcfs at mid and high load",
     "oracle is told the groups; `10 s`: whoever has waited longer goes first (ours); `no prefill`: "
     "reward of steps without prefill (ours); Q: Q-learning, whose constants are ours",
+    "groups: by the requests that have finished when the first of them has nothing left, the most "
+    "served one of a run first; the longest wait is of the whole run",
     "GPU times and mean batch are of the whole run, with the warm start",
 )

@@ -82,6 +82,8 @@ class Feather(TreePolicy):
     """
 
     decides: ClassVar[Literal["every_step", "on_change"]] = "every_step"
+    written_files: ClassVar[tuple[str, ...]] = ("state_out",)
+    """Options that name files to write: a job that sets one is not done because its result is."""
 
     def __init__(
         self,
@@ -297,7 +299,11 @@ def _writable(state_out: str | None, learn: bool) -> Path | None:
         raise ConfigError(
             f"batching.state_out={state_out} has no effect with batching.learn=false: leave it out"
         )
+    if not Path(state_out).name:
+        raise ConfigError(f"batching.state_out='{state_out}': must name a file")
     path = Path(state_out)
+    if path.is_dir():
+        raise ConfigError(f"batching.state_out={state_out}: must be a file, but it is a folder")
     if not path.parent.is_dir():
         raise ConfigError(f"batching.state_out={state_out}: there is no folder {path.parent}")
     return path

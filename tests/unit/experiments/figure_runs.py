@@ -98,6 +98,20 @@ def steps_table(is_late: bool = False) -> pd.DataFrame:
     )
 
 
+def instances(*counts: int) -> list[Metrics]:
+    """`instances` of result.json: so many requests on each, a hit of 10 % per request."""
+    return [
+        {
+            "instance": place,
+            "num_requests": count,
+            "request_share_ratio": count / sum(counts),
+            "prefix_hit_ratio": 0.1 * count if count else None,
+            "mean_requests": count / 2,
+        }
+        for place, count in enumerate(counts)
+    ]
+
+
 def study_runs(directory: Path, routings: Sequence[str] = ("round_robin", "jsq")) -> list[Run]:
     """Two rates x two seeds of every policy, the last rate overloaded for the first policy."""
     runs: list[Run] = []
@@ -121,6 +135,7 @@ def study_runs(directory: Path, routings: Sequence[str] = ("round_robin", "jsq")
                         steps=steps_table(),
                         distributions=gaps_table(base_s / 10),
                         regime="overloaded" if is_shaky else "stable",
+                        document={"instances": instances(5 - place, 4 + place)},
                     )
                 )
     return runs

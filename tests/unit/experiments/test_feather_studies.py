@@ -11,12 +11,16 @@ from experiments.stats.intervals import Interval
 from experiments.studies.feather.attribution import NUM_GROUPS
 from experiments.studies.feather.cell import Cell
 from experiments.studies.feather.chunk import FeatherChunk
+from experiments.studies.feather.cpu_cells import CROWD, FREE, PYTHON, SERVED, SMALL, CpuCell
 from experiments.studies.feather.effects import effect_intervals
 from experiments.studies.feather.factors import CONDITIONS, cell_of, tight_blocks
 from experiments.studies.feather.found import Found
+from experiments.studies.feather.group_service import measures_of, service_of
 from experiments.studies.feather.groups import FeatherGroups
+from experiments.studies.feather.learning import of_state
 from experiments.studies.feather.load import SCALES, Load
 from experiments.studies.feather.measures import (
+    CPU_REQUEST,
     HBM_RATE,
     OUTPUT,
     TBT,
@@ -38,7 +42,10 @@ from experiments.studies.feather.single_batch import batch_case
 from experiments.studies.feather.splits import FeatherSplits
 from experiments.studies.feather.standard import VARIANTS
 from experiments.studies.feather.sweep import BASES, Sweep
-from experiments.studies.feather.variants import FCFS, FEATHER, MAIN
+from experiments.studies.feather.transfer import LOADS
+from experiments.studies.feather.variants import FCFS, FEATHER, LPM, MAIN
+from policies.batching.feather.learner import ADD, STOP, Decision, state_of
+from policies.batching.feather.scheduler import Feather
 
 SWEEPS: tuple[type[Sweep], ...] = (
     *(FeatherGroups, FeatherPrefix, FeatherOutput, FeatherNoSharing, FeatherModels, FeatherLoad),
@@ -54,6 +61,7 @@ def served() -> pd.DataFrame:
             "admitted_s": [10.0, 11.0, 18.5, 15.0],
             "finish_s": [13.0, 15.0, 20.0, 16.0],
             "cached_tokens": [96, 96, 0, 48],
+            "output_tokens": [10, 20, 40, 80],
         }
     )
 
@@ -66,6 +74,31 @@ def test_group_service_is_the_share_that_has_finished_at_half_time() -> None:
     # First arrival at 10 s, last end at 20 s: half time is 15 s, and who ends then has ended.
     assert served_at_half_time(served(), np.array([7, 7, 3, 3])).tolist() == [0.0, 1.0]
     assert served_at_half_time(served(), np.array([0, 1, 0, 1])).tolist() == [0.5, 0.5]
+
+
+def test_service_of_a_group_counts_until_the_first_group_is_done() -> None:
+    # Group 7 is done at 15 s, 5 s after the first arrival; by then nobody else has finished.
+    service = service_of(served(), np.array([7, 7, 3, 3]))
+    assert service.until_s == 5.0
+    assert service.num_served.tolist() == [2, 0]
+    assert service.tokens_per_s.tolist() == [30 / 5, 0.0]
+    assert service.longest_wait_s.tolist() == [1.0, 6.5]
+    # With requests 0 and 3 in a group, it is done at 16 s; of the other one 1 has finished then.
+    service = service_of(served(), np.array([1, 0, 0, 1]))
+    assert service.until_s == 6.0
+    assert service.num_served.tolist() == [2, 1]
+    assert service.tokens_per_s.tolist() == [90 / 6, 20 / 6]
+    assert service.longest_wait_s.tolist() == [2.0, 6.5]
+
+
+def test_groups_are_kept_one_by_one_while_there_are_few() -> None:
+    values = service_of(served(), np.array([7, 7, 3, 3])).values
+    requests, output, wait = measures_of(1)
+    assert [values[measure.key] for measure in (requests, output, wait)] == [0.0, 0.0, 6.5]
+    assert (values["least_group_tokens_per_s"], values["most_group_tokens_per_s"]) == (0.0, 6.0)
+    assert (values["least_group_wait_s"], values["first_done_s"]) == (1.0, 5.0)
+    many = pd.concat([served()] * 3, ignore_index=True)
+    assert requests.key not in service_of(many, np.arange(12)).values
 
 
 def test_recomputed_is_what_was_lacking_of_a_prefix_that_had_been_computed() -> None:
@@ -92,6 +125,54 @@ def test_rates_are_per_busy_second_and_absent_metrics_are_no_numbers() -> None:
     assert values[HBM_RATE.key] == pytest.approx(500.0)
     assert values["gemm_s"] == pytest.approx(2.0)
     assert math.isnan(values[TBT.key])
+
+
+def test_scheduler_cpu_per_request_is_of_the_time_without_waits_for_it() -> None:
+    # Of 20 s half are idle and a tenth waits for the scheduler, whose CPU takes half of the rest.
+    values = of_metrics(
+        metrics(scheduler_cpu_ratio=0.5, gpu_scheduler_ratio=0.1, num_requests=100.0)
+    )
+    assert values[CPU_REQUEST.key] == pytest.approx(0.5 * 8.0 / 100)
+    assert CPU_REQUEST.key not in of_metrics(metrics())
+
+
+def taught() -> Feather:
+    """Ten decisions from 20 s on, one a second; every second one an ADD; regret in the first two.
+
+    Rewarded: 3 ADD and 1 STOP without loss in one state, a STOP at a loss in another.
+    """
+    policy = Feather()
+    policy.learner.learn([Decision(state_of(5, 0, 3), ADD)] * 3, 2.0, 0)
+    policy.learner.learn([Decision(state_of(5, 0, 3), STOP)], 2.0, 0)
+    policy.learner.learn([Decision(state_of(44, 9, 1), STOP)], 1.0, 0)
+    for k in range(10):
+        policy.history.note(20.0 + k, k % 2 == 0, 4.0 if k < 2 else 0.0)
+    return policy
+
+
+def test_learning_is_done_when_nearly_all_regret_has_come() -> None:
+    values = of_state(taught().state(), start_s=19.0)
+    assert values == {
+        "num_states": 2.0,
+        "num_decisions": 10.0,
+        "add_ratio": 0.5,
+        "add_no_loss_ratio": 0.75,
+        "add_loss_ratio": 0.0,
+        "regret_per_s": 0.8,
+        "late_regret_per_s": 0.0,
+        "settled_decisions": 2.0,
+        "settled_s": 2.0,
+        "settled_ratio": 0.2,
+    }
+
+
+def test_a_learner_that_never_stops_exploring_is_never_done() -> None:
+    policy = taught()
+    for k in range(90):
+        policy.history.note(30.0 + k, True, 4.0)
+    values = of_state(policy.state(), start_s=20.0)
+    assert values["settled_ratio"] > 0.94
+    assert values["late_regret_per_s"] == 4.0
 
 
 def found(variant_outputs: list[float]) -> Found:
@@ -209,6 +290,26 @@ def test_no_two_jobs_of_the_factorial_share_a_directory() -> None:
         for variant in MAIN
     ]
     assert len(set(folders)) == len(folders) == 4 * 2 * 8 * 4
+
+
+def test_no_two_jobs_about_cpu_time_share_a_directory() -> None:
+    cells = [
+        CpuCell(served, 1000, variant, language, users)
+        for served in SERVED
+        for variant in (FCFS, LPM)
+        for language, users in ((PYTHON, 200), (FREE, 200), (PYTHON, CROWD))
+    ]
+    assert len({one.cell.case(SCALES["quick"]).folder for one in cells}) == len(cells)
+
+
+def test_free_cpu_time_is_not_priced_and_an_engine_gets_no_option_of_another() -> None:
+    overrides = CpuCell(SMALL, 1000, LPM, FREE).cell.case(SCALES["quick"]).overrides
+    assert "scheduler.enabled=false" in overrides
+    assert not any(one.startswith("engine.async") for one in overrides)
+
+
+def test_workloads_of_the_transfer_differ() -> None:
+    assert len({load.name for load in LOADS.values()}) == len(LOADS)
 
 
 def test_labels_of_policies_are_unique() -> None:

@@ -31,6 +31,16 @@ def test_the_tables_hold_shares_by_state_and_over_time() -> None:
     }
     assert curve["add_ratio"].tolist() == [0.0, 1 / 2, 1 / 3, 1 / 4]
     assert curve["regret"].tolist() == [0.5, 1.0, 1.5, 2.0]
+    assert curve["run"].tolist() == [0] * 4
+
+
+def test_several_runs_share_a_table_and_have_a_line_each() -> None:
+    cells, curve = tables(taught().state(), taught().state())
+    assert cells["num_decisions"].tolist() == [8, 2]
+    assert cells["add_ratio"].tolist() == [0.75, 0.0]
+    assert curve["run"].tolist() == [0] * 4 + [1] * 4
+    _, middle, right = draw(cells, curve).axes[:3]
+    assert len(middle.lines) == len(right.lines) == 2
 
 
 def test_it_is_drawn_the_same_again(tmp_path: Path) -> None:

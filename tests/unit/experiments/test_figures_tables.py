@@ -9,12 +9,13 @@ import pytest
 from experiments.figures import figure, plotted_data
 from experiments.figures.errors import FigureError
 from experiments.figures.save import write_picture
-from experiments.figures.step_functions import spans_as_events, time_means
+from experiments.figures.step_functions import imbalance_means, spans_as_events, time_means
 from experiments.results.load import Run
 from experiments.results.metrics_frame import metrics_frame
 from experiments.stats.comparison import comparison
 from tests.unit.experiments.figure_runs import (
     gaps_table,
+    instances,
     latency_metrics,
     requests_table,
     steps_table,
@@ -153,6 +154,78 @@ def test_the_load_of_an_instance_is_what_was_sent_there_and_has_not_ended(tmp_pa
     # instance 0: [0, 1) and [2, 5); instance 1: [1, 2.1) and [3, 4)
     assert values(table, instance=0) == pytest.approx([1, 0, 1, 1, 1])
     assert values(table, instance=1) == pytest.approx([0, 1, 0.1, 1, 0])
+
+
+def test_the_imbalance_is_the_largest_load_over_the_mean_one_while_there_is_any(
+    tmp_path: Path,
+) -> None:
+    table = plotted_data("timeline", [one_run(tmp_path / "0")], num_bins=5)
+    # Requests on instances 0 and 1: 1, 0 to 1 s; 0, 1 to 2 s; 1, 1 to 2.1 s and 1, 0 to 3 s;
+    # 1, 1 to 4 s; 1, 0 to 5 s.
+    expected = [2, 2, 0.1 * 1 + 0.9 * 2, 1, 2]
+    assert values(table, panel="imbalance_ratio") == pytest.approx(expected)
+
+
+def test_a_request_that_is_handed_over_is_on_both_instances_and_in_no_batch_meanwhile(
+    tmp_path: Path,
+) -> None:
+    requests = requests_table(
+        [0.0, 0.0],
+        [1.0, 1.0],
+        [401, 101],
+        instance=[1, 0],
+        prefill_instance=[0, 0],
+        decode_start_s=[3.0, np.nan],
+    )
+    run = write_run(tmp_path / "0", metrics=latency_metrics(1.0), requests=requests)
+    table = plotted_data("timeline", [run], num_bins=5)
+    # running: [0.5, 1) and [3, 5), the other one [0.5, 2)
+    assert values(table, panel="batch_requests") == pytest.approx([0.5, 0.5, 0, 0.5, 0.5])
+    assert values(table, instance=0) == pytest.approx([2, 2, 1, 0, 0])
+    assert values(table, instance=1) == pytest.approx([0, 0, 0, 1, 1])
+    assert "imbalance_ratio" not in set(table["panel"])
+
+
+def test_an_empty_span_has_no_imbalance() -> None:
+    starts, ends = np.array([0.0, 0.0, 4.0]), np.array([1.0, 2.0, np.nan])
+    where = np.array([0, 2, 1])
+    found = imbalance_means(starts, ends, where, 3, np.array([0.0, 2.0, 4.0, 6.0]))
+    # 1, 0, 1 of 3 to 1 s (1 / (2 / 3)), then one alone (3); nobody to 4 s; one that never ends.
+    assert found == pytest.approx([(1.5 + 3) / 2, np.nan, 3.0], nan_ok=True)
+
+
+def test_imbalance_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    starts = np.sort(rng.random(200))
+    ends, where = starts + rng.random(200) / 5, rng.integers(0, 4, 200)
+    edges = np.linspace(0, 1.2, 9)
+    whole = imbalance_means(starts, ends, where, 4, edges)
+    monkeypatch.setattr("experiments.figures.step_functions.MAX_CELLS", 28)
+    assert imbalance_means(starts, ends, where, 4, edges).tolist() == whole.tolist()
+
+
+def test_instances_are_ranked_by_their_requests_before_runs_are_averaged(tmp_path: Path) -> None:
+    runs = [
+        write_run(
+            tmp_path / f"{seed}",
+            seed=seed,
+            metrics=latency_metrics(1.0),
+            document={"instances": instances(*counts)},
+        )
+        for seed, counts in enumerate([(6, 2, 0), (1, 3, 4)])
+    ]
+    table = plotted_data("instances", runs)
+    assert values(table, metric="mean_requests") == pytest.approx([2.5, 1.25, 0.25])
+    assert values(table, metric="request_share_ratio") == pytest.approx([0.625, 0.3125, 0.0625])
+    # The idle instance has no hits of its own.
+    assert values(table, metric="prefix_hit_ratio") == pytest.approx([0.5, 0.25, 0.1])
+    assert table["num_runs"].unique().tolist() == [2]
+
+
+def test_a_lone_instance_is_no_figure(tmp_path: Path) -> None:
+    run = write_run(tmp_path, metrics=latency_metrics(1.0), document={"instances": instances(5)})
+    with pytest.raises(FigureError, match="no run says what its instances did"):
+        plotted_data("instances", [run])
 
 
 def test_a_rejected_request_is_no_load(tmp_path: Path) -> None:

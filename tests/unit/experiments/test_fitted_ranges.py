@@ -36,7 +36,8 @@ def found(run: JobRun, ranges: Ranges, source: str = "rows") -> dict[str, dict[s
     kernels = run.deployment.spec.cost.kernels_in_use  # type: ignore[attr-defined]
     records = {name: SimpleNamespace(valid=ranges.get(name, {}), source=source) for name in kernels}
     device = SimpleNamespace(kernels=SimpleNamespace(provenance=records))
-    deployment: Any = SimpleNamespace(spec=run.deployment.spec, device=device)
+    deployed = run.deployment
+    deployment: Any = SimpleNamespace(spec=deployed.spec, gpu_cost=deployed.gpu_cost, device=device)
     return {flag["kernel"]: flag for flag in range_flags(run.result, deployment)}
 
 

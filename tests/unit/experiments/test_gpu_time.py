@@ -98,7 +98,7 @@ def test_the_warm_up_is_part_of_the_time() -> None:
 def test_an_interrupted_run_has_none() -> None:
     run = simulated()
     cut = replace(run.replications[0], is_interrupted=True)
-    spec: Any = SimpleNamespace(num_instances=4, max_model_len=None, scheduler=None)
+    spec: Any = SimpleNamespace(num_instances=4, max_model_len=None, scheduler=None, cost=None)
     assert with_gpu_metrics(cut, spec).metrics["gpu_time_s"] is None
 
 

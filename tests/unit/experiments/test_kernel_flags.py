@@ -24,7 +24,7 @@ def flags_with(
     """Flags of a deployment with these kernels, of which the named ones price its steps."""
     cost = CalibratedCost(load_profile("a100_sxm_80gb"), load_model("llama3_8b"))
     deployment: Any = SimpleNamespace(
-        spec=SimpleNamespace(cost=cost), device=SimpleNamespace(name="mine", kernels=kernels)
+        gpu_cost=cost, device=SimpleNamespace(name="mine", kernels=kernels)
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CalibratedCost, "kernels_in_use", property(lambda _: names))

@@ -161,6 +161,7 @@ def test_the_markdown_has_what_is_printed() -> None:
 def test_a_range_is_shown_as_one_and_an_interval_by_its_half() -> None:
     assert claim_text((2.0, 2.0)) == "2.00"
     assert claim_text((2668.0, 2700.0)) == "2,668-2,700"
+    assert claim_text((-5.0, 5.0)) == "-5.00 to 5.00"
     shown = Row(
         setting="s", quantity="q", unit="ms", claim=None, simulated=Interval(5.0, 4.0, 6.0, 3)
     )

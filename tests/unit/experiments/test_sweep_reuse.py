@@ -18,6 +18,7 @@ from experiments.sweep.reuse import (
     stored_results,
 )
 from experiments.sweep.task import Task, run_task
+from policies.batching.feather.learner_state import LearnerKind, LearnerState
 from tests.conftest import TINY
 
 FOREIGN_TRACE = """
@@ -173,3 +174,20 @@ def test_a_key_needs_something_that_identifies_the_trace() -> None:
     alone = job_key(run.job, run.deployment, shown)
     assert alone == run.document["job_key"]
     assert job_key(run.job, run.deployment, shown, {"sha256": "x"}) != alone
+
+
+@pytest.mark.parametrize("place", ["batching", "batching@cluster.decode_batching"])
+def test_another_table_that_a_learner_starts_from_is_another_job(
+    place: str, tmp_path: Path
+) -> None:
+    table = tmp_path / "table.json"
+    key = place.partition("@")[2] or place
+    learner = [f"{place}=feather", f"{key}.learn=false", f"{key}.state_in={table}"]
+    overrides = [*TINY, "cluster=disaggregated", *learner]
+    keys = set()
+    for num_rewarded in (1, 2):
+        kind = LearnerKind("ucb1", "step_time", 50)
+        table.write_text(LearnerState(kind, num_rewarded, [0], [0.0], []).to_text())
+        keys.add(key_of(*compose_config(overrides)))
+    assert len(keys) == 2
+    assert None not in keys

@@ -49,6 +49,20 @@ def test_blocks_beyond_the_first_ones_of_a_prompt_are_not_looked_at() -> None:
     assert index.matched_tokens(c, view, 0.0) == [48]
 
 
+def test_beyond_a_bound_on_all_instances_the_oldest_anywhere_go() -> None:
+    index, view = AssumedPrefixes(block_tokens=16, max_total_blocks=10), view_of(num_instances=2)
+    a, b, c = sharing(NODES, PROMPTS)
+    index.record(a, 0, 0.0)  # 6 blocks
+    index.record(b, 1, 1.0)  # 4 blocks: full
+    assert index.matched_tokens(c, view, 1.0) == [64, 32]
+    # 14 blocks; 8 are left: of a all 6 go.
+    index.record(prompt_of(64, 50), 1, 2.0)
+    assert index.matched_tokens(c, view, 2.0) == [0, 32]
+    # 8 of instance 1, and 4 more on 0: the oldest 4 of instance 1 go.
+    index.record(c, 0, 3.0)
+    assert index.matched_tokens(c, view, 3.0) == [64, 0]
+
+
 def test_what_is_older_than_its_time_to_live_does_not_match() -> None:
     a, b, c = sharing(NODES, PROMPTS)
     index, view = AssumedPrefixes(block_tokens=16, ttl_s=10.0), view_of(num_instances=1)

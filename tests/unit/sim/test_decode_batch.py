@@ -175,14 +175,20 @@ def test_the_longest_context_is_found_again_when_its_request_leaves() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(changes=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 60)), max_size=40))
+@given(
+    crowd=st.sampled_from([0, 22, 26, 60]),
+    changes=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 60)), max_size=40),
+)
 def test_the_longest_context_equals_a_recount_after_any_changes(
-    changes: list[tuple[int, int]],
+    crowd: int, changes: list[tuple[int, int]]
 ) -> None:
-    """Asked for now and then only, so that it is looked up after several changes too."""
+    """Asked for now and then only, so that it is looked up after several changes too; in a small
+    batch, in a large one, and in one that is now this and now that."""
     batch = DecodeBatch(BLOCK)
-    inside: dict[int, Request] = {}
-    held: dict[int, int] = {}
+    inside = {-1 - i: decoding(-1 - i, 1 + i % 50, 100_000) for i in range(crowd)}
+    held = {key: request.computed_tokens for key, request in inside.items()}
+    for request in inside.values():
+        batch.enter(request)
     away: list[Request] = []
     for index, (kind, number) in enumerate(changes):
         if kind == 0 and inside:

@@ -110,15 +110,42 @@ def test_more_than_is_free_cannot_be_taken() -> None:
         pool.kv.take(1)
 
 
-def test_blocks_before_the_first_hit_are_counted_from_the_head_of_the_queue() -> None:
-    pool = Pool(12, [(ROOT, 16), (ROOT, 16)])
-    pool.serve(16, (0,))
-    pool.serve(16, (1,))
-    reader = pool.request(13, (1,))
-    hits, _ = pool.kv.lookup(reader, 3)
-    # 4 never used, 4 of node 0, and the tail of node 1 that is not hit
-    assert pool.kv.blocks_before_first_hit(hits, 100) == 9
-    assert pool.kv.blocks_before_first_hit(hits, 3) > 3
+def test_hits_that_are_evicted_last_one_first_leave_no_gap() -> None:
+    pool = Pool(16, [(ROOT, 16), (0, 16)])
+    pool.serve(32, (0, 1))
+    hits, _ = pool.kv.lookup(pool.request(29, (0, 1)), 7)
+    # 8 never used, then node 1 from its end and node 0 from its end
+    assert pool.kv.blocks_before_gap(hits, 100) == 16
+    assert pool.kv.blocks_before_gap(hits, 3) > 3
+
+
+def test_a_gap_comes_where_an_earlier_hit_is_evicted_before_a_later_one() -> None:
+    pool = Pool(20, [(ROOT, 16), (0, 16)])
+    long, short = pool.request(32, (0, 1)), pool.request(16, (0,))
+    pool.admit(long, num_tokens=1)
+    pool.admit(short)  # its copy of node 0 is hashed first, and released first
+    pool.go_on(long, 32)
+    pool.release(short)
+    pool.release(long)
+    hits, _ = pool.kv.lookup(pool.request(31, (0, 1)), 7)
+    assert [(hit.first, hit.end) for hit in hits] == [(0, 4), (0, 3)]
+    assert pool.kv.blocks_before_gap(hits, 100) == 8  # those never used
+    hits, _ = pool.kv.lookup(pool.request(12, (0,)), 2)
+    assert pool.kv.blocks_before_gap(hits, 100) == 20
+
+
+def test_a_gap_comes_where_an_extent_is_hit_in_two_places() -> None:
+    pool = Pool(13, [(ROOT, 20)])
+    first, short = pool.request(20, (0,)), pool.request(8, (0,))
+    pool.admit(first, num_tokens=4)  # hashes block 0
+    assert pool.admit(short) == 1  # and block 1 before the first one does
+    pool.go_on(first, 20)
+    pool.release(short)
+    pool.release(first)
+    hits, _ = pool.kv.lookup(pool.request(21, (0,)), 5)
+    assert [(hit.first, hit.end) for hit in hits] == [(0, 1), (1, 2), (2, 5)]
+    # 7 never used, then the copy of block 1 that is hit
+    assert pool.kv.blocks_before_gap(hits, 100) == 7
 
 
 def test_without_prefix_caching_released_blocks_are_anonymous() -> None:

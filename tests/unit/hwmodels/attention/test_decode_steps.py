@@ -118,18 +118,19 @@ def test_a_run_of_steps_ends_where_its_steps_one_by_one_do_bit_for_bit(
         end_s += step_s(pricer, batch.after(step)) + constant_s
         expected.append(end_s)
     ends = array("d", [-1.0] * (num_steps + 3))
-    tree = batch.tree if pricer.uses_tree else None
-    pricer.write_run_ends(*batch.moments, tree, num_steps, constant_s, 4.56, memoryview(ends), 2)
+    pricer.write_run_ends(batch, num_steps, constant_s, 4.56, memoryview(ends), 2)
     assert ends.tolist() == [-1.0, -1.0, *expected, -1.0]
 
 
-def test_a_long_run_in_which_another_bound_comes_to_bind_is_exact_too() -> None:
-    # L2 serves all but the requests' own tokens: these grow until memory binds.
+@pytest.mark.parametrize("size", [90, 88, 71])
+def test_a_long_run_in_which_another_bound_comes_to_bind_is_exact_too(size: int) -> None:
+    # L2 serves all but the requests' own tokens: these grow until memory binds. The last wave of
+    # thread blocks has 10 on 142 processors, 136, or is full.
     ada = gpu("rtx6000_ada").with_l2_midpoint(1e15)
     pricer = pricer_of(ada, shape_of("llama3_8b"), KernelChoice())
-    batch, num_steps = one_group(90, 700, 1), 2500
+    batch, num_steps = one_group(size, 700, 1), 2500
     ends = array("d", [0.0] * num_steps)
-    pricer.write_run_ends(*batch.moments, batch.tree, num_steps, 0.0, 0.0, memoryview(ends), 0)
+    pricer.write_run_ends(batch, num_steps, 0.0, 0.0, memoryview(ends), 0)
     expected, end_s = [], 0.0
     for step in range(num_steps):
         end_s += step_s(pricer, batch.after(step))
@@ -172,3 +173,20 @@ def test_a_cascade_without_l2_reads_suffixes_from_memory(device: str) -> None:
     no_hits = gpu(device).with_l2_midpoint(1.0)
     expected_s = decode_s(no_hits, shape, KernelChoice(name="flash_cascade"), batch)
     assert step_s(pricer, batch) == pytest.approx(expected_s, rel=1e-9)
+
+
+def test_parts_that_grow_where_a_stretch_begins_are_exact_too() -> None:
+    # The mean context comes to 210 blocks of 128 tokens exactly. The longer parts of the step after
+    # that bind for a while, then memory binds again.
+    contexts = [73_150, 15_308, 15_309, 15_309, 15_309]
+    batch = sharing_batch([(-1, 512)], [((0,), tokens - 512) for tokens in contexts])
+    pricer = pricer_of(gpu("a100_sxm_80gb"), shape_of("llama3_8b"), KernelChoice())
+    ends = array("d", [0.0] * 37)
+    pricer.write_run_ends(batch, 37, 0.0, 0.0, memoryview(ends), 0)
+    expected, end_s = [], 0.0
+    for step in range(37):
+        end_s += step_s(pricer, batch.after(step))
+        expected.append(end_s)
+    assert ends.tolist() == expected
+    times_s = np.diff(expected)
+    assert times_s[3] - times_s[2] > 4 * (times_s[2] - times_s[1]) > 0

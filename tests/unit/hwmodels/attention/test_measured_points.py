@@ -62,8 +62,7 @@ def test_many_steps_and_runs_of_steps_cost_the_steps_one_by_one(
     many_s = pricer.many_s(steps_of(*(batch.after(k) for k in range(80))))
     assert many_s == pytest.approx(steps_s, rel=1e-12)
     ends, expected, end_s = array("d", [0.0] * 80), [], 1.0
-    tree = batch.tree if pricer.uses_tree else None
-    pricer.write_run_ends(*batch.moments, tree, 80, 0.01, end_s, memoryview(ends), 0)
+    pricer.write_run_ends(batch, 80, 0.01, end_s, memoryview(ends), 0)
     for one_s in steps_s:
         end_s += one_s + 0.01
         expected.append(end_s)

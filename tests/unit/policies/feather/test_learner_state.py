@@ -127,10 +127,14 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     known.write_text(GOOD)
     with pytest.raises(ConfigError, match=r"state_in=.*no: cannot read: No such file"):
         Feather(20, state_in=str(tmp_path / "no"))
+    with pytest.raises(ConfigError, match=r"state_out='': must name a file"):
+        Feather(20, state_out="")
+    with pytest.raises(ConfigError, match=r"state_out=.*it is a folder"):
+        Feather(20, state_out=str(tmp_path))
     with pytest.raises(ConfigError, match=r"state_out=.*there is no folder"):
         Feather(20, state_out=str(tmp_path / "no" / "t.json"))
     with pytest.raises(ConfigError, match=r"has no effect with batching\.learn=false"):
         Feather(20, learn=False, state_in=str(known), state_out=str(tmp_path / "t.json"))
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ConfigError, match=r"state_out=.*folder: cannot write: Is a directory"):
-        serve(3, state_out=str(tmp_path / "folder"))
+    (tmp_path / "t.1.json").mkdir()  # where the table of the second instance goes
+    with pytest.raises(ConfigError, match=r"state_out=.*t\.1\.json: cannot write: Is a directory"):
+        serve(3, 2, state_out=str(tmp_path / "t.json"))

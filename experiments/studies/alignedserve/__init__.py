@@ -1,0 +1,1 @@
+"""Studies of AlignedServe: batches by KV length against batches by age, and what they cost."""
