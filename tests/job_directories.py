@@ -38,7 +38,7 @@ def write_job(
     choices = {"routing": "round_robin", "batching": "fcfs", "trace": "demo"}
     for item in overrides:
         key, _, text = item.partition("=")
-        if key in GROUPS:
+        if key in GROUPS or "@" in key:
             choices[key] = text
         else:
             section, _, name = key.partition(".")

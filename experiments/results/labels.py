@@ -12,7 +12,10 @@ from sim.errors import ConfigError
 if TYPE_CHECKING:
     from experiments.results.load import Run
 
-POLICY_GROUPS = ("routing", "batching", "eviction", "admission", "engine", "kernel", "executor")
+POLICY_GROUPS = (
+    *("routing", "batching", "eviction", "admission", "engine", "kernel", "executor", "cluster"),
+    *("routing@cluster.decode_routing", "batching@cluster.decode_batching"),
+)
 """Config groups whose choice is a policy, in the order of the label."""
 
 NO_SETTING = ("seed", "replications", "check", "output", "hydra")
@@ -68,8 +71,11 @@ def label_runs(
             raise ConfigError(f"no run has the key {key}: name it as in trace.rate_scale")
     rows = telling(runs)
     ignored = {PLACEBO_KEY, *unit_keys} - {*policy_keys}
+    chosen = [runs[row].choices for row in rows]
     groups = [
-        group for group in POLICY_GROUPS if _varies([runs[row].choices.get(group) for row in rows])
+        group
+        for group in POLICY_GROUPS
+        if _varies([choices[group] for choices in chosen if group in choices])
     ]
     named = [key for key in _overridden(runs) if key not in ignored]
     keys = list(dict.fromkeys([*named, *policy_keys]))
@@ -204,9 +210,14 @@ def _hidden_differences(
             return canonical_json([chosen, seed, *(column[row] for column in known)])
 
         for _, equal in groupby(sorted(rows, key=labels), labels):
-            same = [identities[row] for row in equal]
+            places = list(equal)
+            same = [identities[row] for row in places]
+            clusters = [runs[row].choices.get("cluster") for row in places]
+            of_policies = {*POLICY_GROUPS, *_CODE} - (
+                {"cluster"} if not _varies(clusters) else set()
+            )
             for key in dict.fromkeys(key for identity in same for key in identity):
-                is_policys = key.partition(".")[0] in (*POLICY_GROUPS, *_CODE)
+                is_policys = key.partition(".")[0] in of_policies
                 if (are_policies_equal or not is_policys) and _varies(
                     [one.get(key) for one in same]
                 ):

@@ -111,3 +111,15 @@ def test_a_section_given_whole_is_told_by_what_differs_in_it(tmp_path: Path) -> 
     frame = metrics_frame(load_runs([tmp_path / "8", tmp_path / "16"]))
     assert frame.attrs["settings"] == ["trace.arrivals.concurrency"]
     assert frame["trace.arrivals.concurrency"].tolist() == [8, 16]
+
+
+def test_clusters_with_roles_and_without_are_policies(tmp_path: Path) -> None:
+    decode = "routing@cluster.decode_routing"
+    write_job(tmp_path / "0", "cluster=colocated", config={"cluster": {"num_instances": 4}})
+    for row, router in enumerate(("jsq", "random"), start=1):
+        overrides = ["cluster=distserve", f"{decode}={router}"]
+        write_job(tmp_path / str(row), *overrides, config={"cluster": {"num_decode": 2}})
+    runs = load_runs(tmp_path)
+    expected = ["colocated", "distserve + jsq", "distserve + random"]
+    assert labels(runs) == (expected, [])
+    assert labels(runs[:2])[0] == ["colocated", "distserve"]
