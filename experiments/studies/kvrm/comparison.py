@@ -1,5 +1,6 @@
 """A study that runs several loads under every executor."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,17 +80,17 @@ class ExecutorComparison(Study):
 
     decides: tuple[str, ...] = DECIDES
 
+    @abstractmethod
     def loads(self, size: str) -> Sequence[Load]:
         """What is run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def num_seeds(self, load: Load, size: str) -> int:
         """Replications of a job."""
-        raise NotImplementedError
 
+    @abstractmethod
     def own_notes(self, size: str) -> Sequence[str]:
         """What is special to the study."""
-        raise NotImplementedError
 
     def run(self, bench: Bench) -> Findings:
         """Simulate and tabulate; nobody's claim is tested."""
