@@ -8,13 +8,13 @@ Source: SGLang `scheduler.py`, `schedule_policy.py`, `schedule_batch.py`; restat
 docs/engine.md, which also says what is not modelled.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from sim.candidates import iterate_candidates, not_waiting
 from sim.decode_batch import DecodeBatch
-from sim.errors import ConfigError, InvalidDecisionError
+from sim.errors import ConfigError
 from sim.instance import MAX_RUN_STEPS, Instance
-from sim.interfaces import BatchPolicy, PrefillChunk
+from sim.interfaces import PrefillChunk
 from sim.kv_cache import KvCache
 from sim.prefill_adder import PrefillAdder, Verdict
 from sim.radix_cache import RadixCache
@@ -196,9 +196,9 @@ class Sglang:
         """
         waiting, policy = instance.waiting, instance.policy
         admitted: list[int] = []
-        for request in _iterate(policy, policy.candidates(instance, now_s)):
+        for request in iterate_candidates(policy, policy.candidates(instance, now_s)):
             if not isinstance(request, Request) or request.phase != WAITING:
-                raise _not_waiting(instance, request)
+                raise not_waiting(instance, request)
             verdict = adder.try_request(request)
             if verdict is Verdict.NO_TOKENS:
                 batch.is_full = True
@@ -216,7 +216,7 @@ class Sglang:
                 break
         for request_id in admitted:
             if waiting.pop(request_id, None) is None:
-                raise _not_waiting(instance, instance.running[request_id])
+                raise not_waiting(instance, instance.running[request_id])
 
     def _admit(
         self, instance: Instance, request: Request, adder: PrefillAdder, now_s: float
@@ -297,22 +297,6 @@ def _cache_of(instance: Instance) -> RadixCache:
     kv = instance.kv
     assert isinstance(kv, RadixCache)
     return kv
-
-
-def _iterate(policy: BatchPolicy, candidates: Iterable[Request]) -> Iterator[Request]:
-    try:
-        return iter(candidates)
-    except TypeError:
-        raise InvalidDecisionError(
-            type(policy).__name__, f"candidates() returned {candidates!r}, not requests"
-        ) from None
-
-
-def _not_waiting(instance: Instance, request: object) -> InvalidDecisionError:
-    return InvalidDecisionError(
-        type(instance.policy).__name__,
-        f"chose {request!r}, which is not a request waiting on instance {instance.instance_id}",
-    )
 
 
 def _schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> None:

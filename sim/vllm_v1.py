@@ -6,12 +6,12 @@ and `long_prefill_token_threshold` 0 (its default).
 Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sim.errors import ConfigError, InvalidDecisionError
+from sim.candidates import iterate_candidates, not_waiting
+from sim.errors import ConfigError
 from sim.instance import MAX_RUN_STEPS, Instance
-from sim.interfaces import BatchPolicy, PrefillChunk
+from sim.interfaces import PrefillChunk
 from sim.kv_cache import Hit
 from sim.request import DECODING, PREFILLING, WAITING, Request
 
@@ -19,7 +19,7 @@ _new_tuple = tuple.__new__
 """Makes a named tuple without its Python-level constructor (this is the hot path)."""
 
 
-class _BlockedHead(NamedTuple):
+class BlockedHead(NamedTuple):
     """The request that did not fit, with the hits and the budget it was tried with.
 
     Attributes:
@@ -181,7 +181,7 @@ class VllmV1:
 
     # -- waiting requests ------------------------------------------------------------------------
 
-    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> _BlockedHead | None:
+    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> BlockedHead | None:
         """Admit in the policy's order until one does not fit; returns that one.
 
         Requests leave the queue when the policy is done, so that it may iterate over the queue.
@@ -190,9 +190,9 @@ class VllmV1:
         block_tokens = kv.block_tokens
         admitted: list[int] = []
         blocked = None
-        for request in _iterate(policy, policy.candidates(instance, now_s)):
+        for request in iterate_candidates(policy, policy.candidates(instance, now_s)):
             if not isinstance(request, Request) or request.phase != WAITING:
-                raise _not_waiting(instance, request)
+                raise not_waiting(instance, request)
             total = request.prompt_tokens + request.generated_tokens
             hits: list[Hit] = []
             num_hit = free_hits = 0
@@ -207,7 +207,7 @@ class VllmV1:
             blocks = -(-tokens // block_tokens)
             if blocks + free_hits > kv.queue.num_blocks:
                 blocked = _new_tuple(
-                    _BlockedHead, (request, hits, free_hits > 0, total > budget, blocks)
+                    BlockedHead, (request, hits, free_hits > 0, total > budget, blocks)
                 )
                 break
             instance.admit(request, hits, num_hit, now_s)
@@ -219,7 +219,7 @@ class VllmV1:
                 break
         for request_id in admitted:
             if waiting.pop(request_id, None) is None:
-                raise _not_waiting(instance, instance.running[request_id])
+                raise not_waiting(instance, instance.running[request_id])
         return blocked
 
     # -- macro-stepping --------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class VllmV1:
             steps -= 1
         return steps
 
-    def _steps_until_change(self, instance: Instance, blocked: _BlockedHead | None) -> int:
+    def _steps_until_change(self, instance: Instance, blocked: BlockedHead | None) -> int:
         """Decode steps for which planning anew would change nothing."""
         batch, kv = instance.batch, instance.kv
         finish_step, admission_index, request = batch.finishes[0]
@@ -266,7 +266,7 @@ class VllmV1:
                 steps = self._steps_until_unblocked(instance, blocked, steps)
         return steps
 
-    def _steps_until_unblocked(self, instance: Instance, blocked: _BlockedHead, steps: int) -> int:
+    def _steps_until_unblocked(self, instance: Instance, blocked: BlockedHead, steps: int) -> int:
         """Steps after which the blocked head's need for blocks may have shrunk.
 
         It shrinks in two ways only: a running ancestor fills a block that the head can hit, or, for
@@ -289,22 +289,6 @@ class VllmV1:
                     hashed = instance.hashed_tokens(writer)
                     steps = min(steps, kv.block_tokens - hashed % kv.block_tokens)
         return steps
-
-
-def _iterate(policy: BatchPolicy, candidates: Iterable[Request]) -> Iterator[Request]:
-    try:
-        return iter(candidates)
-    except TypeError:
-        raise InvalidDecisionError(
-            type(policy).__name__, f"candidates() returned {candidates!r}, not requests"
-        ) from None
-
-
-def _not_waiting(instance: Instance, request: object) -> InvalidDecisionError:
-    return InvalidDecisionError(
-        type(instance.policy).__name__,
-        f"chose {request!r}, which is not a request waiting on instance {instance.instance_id}",
-    )
 
 
 def schedule_chunk(instance: Instance, request: Request, num_tokens: int) -> None:

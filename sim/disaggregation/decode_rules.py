@@ -6,13 +6,14 @@ blocks (one that was preempted, or a prompt of a mixed instance). If then nothin
 first: its own blocks are reserved, and only when it has run are they free.
 """
 
+from sim.candidates import iterate_candidates, not_waiting
 from sim.disaggregation.decode_instance import DecodeInstance
 from sim.disaggregation.spec import refuse_other_rules
 from sim.engine_rules import EngineRules
 from sim.instance import Instance
 from sim.kv_cache import Hit
 from sim.request import WAITING, Request
-from sim.vllm_v1 import VllmV1, _BlockedHead, _iterate, _not_waiting, schedule_chunk
+from sim.vllm_v1 import BlockedHead, VllmV1, schedule_chunk
 
 
 class DecodeVllmV1(VllmV1):
@@ -30,7 +31,7 @@ class DecodeVllmV1(VllmV1):
             instance.is_stuck = False
         return num_steps
 
-    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> _BlockedHead | None:
+    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> BlockedHead | None:
         assert isinstance(instance, DecodeInstance)
         waiting, policy, arrived = instance.waiting, instance.policy, instance.arrived
         if instance.is_stuck:
@@ -39,15 +40,15 @@ class DecodeVllmV1(VllmV1):
                 return None
         admitted: list[int] = []
         blocked = None
-        for request in _iterate(policy, policy.candidates(instance, now_s)):
+        for request in iterate_candidates(policy, policy.candidates(instance, now_s)):
             if not isinstance(request, Request) or request.phase != WAITING:
-                raise _not_waiting(instance, request)
+                raise not_waiting(instance, request)
             if request.request_id in arrived:
                 instance.enter(request, now_s)
                 budget -= 1
             else:
                 found = self._try(instance, request, budget, now_s)
-                if isinstance(found, _BlockedHead):
+                if isinstance(found, BlockedHead):
                     blocked = found
                     break
                 budget -= found
@@ -56,7 +57,7 @@ class DecodeVllmV1(VllmV1):
                 break
         for request_id in admitted:
             if waiting.pop(request_id, None) is None:
-                raise _not_waiting(instance, instance.running[request_id])
+                raise not_waiting(instance, instance.running[request_id])
         if blocked is not None and not instance.running:
             self._enter_all(instance, budget, now_s)
         return blocked
@@ -75,7 +76,7 @@ class DecodeVllmV1(VllmV1):
 
     def _try(
         self, instance: DecodeInstance, request: Request, budget: int, now_s: float
-    ) -> int | _BlockedHead:
+    ) -> int | BlockedHead:
         """Admit a request that has to be computed; its tokens in this step, or why it must wait."""
         kv, block_tokens = instance.kv, instance.kv.block_tokens
         total = request.total_tokens
@@ -89,7 +90,7 @@ class DecodeVllmV1(VllmV1):
         tokens = min(total - num_hit * block_tokens, budget)
         blocks = -(-tokens // block_tokens)
         if blocks + free_hits > kv.queue.num_blocks:
-            return _BlockedHead(request, hits, free_hits > 0, total > budget, blocks)
+            return BlockedHead(request, hits, free_hits > 0, total > budget, blocks)
         instance.admit(request, hits, num_hit, now_s)
         kv.take(blocks)
         schedule_chunk(instance, request, tokens)

@@ -9,12 +9,13 @@ Source: vLLM v1 `scheduler.py` (requests that wait for remote KV hold blocks and
 they are loaded). There they hold no seat, and cannot be preempted.
 """
 
+from sim.candidates import iterate_candidates, not_waiting
 from sim.instance import Instance
 from sim.kv_cache import Hit
 from sim.request import WAITING, Request
 from sim.tiers.instance import TieredInstance
 from sim.tiers.loading import LOADING, Found
-from sim.vllm_v1 import VllmV1, _BlockedHead, _iterate, _not_waiting, schedule_chunk
+from sim.vllm_v1 import BlockedHead, VllmV1, schedule_chunk
 
 
 class TieredVllmV1(VllmV1):
@@ -112,7 +113,7 @@ class TieredVllmV1(VllmV1):
 
     # -- waiting requests ------------------------------------------------------------------------
 
-    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> _BlockedHead | None:
+    def _admit_waiting(self, instance: Instance, budget: int, now_s: float) -> BlockedHead | None:
         """Admit in the policy's order until one does not fit; returns that one.
 
         Whether a request fits does not depend on the tiers, which may change while it waits.
@@ -122,9 +123,9 @@ class TieredVllmV1(VllmV1):
         block_tokens = kv.block_tokens
         admitted: list[int] = []
         blocked = None
-        for request in _iterate(policy, policy.candidates(instance, now_s)):
+        for request in iterate_candidates(policy, policy.candidates(instance, now_s)):
             if not isinstance(request, Request) or request.phase != WAITING:
-                raise _not_waiting(instance, request)
+                raise not_waiting(instance, request)
             total = request.prompt_tokens + request.generated_tokens
             most = (total - 1) // block_tokens
             hits: list[Hit] = []
@@ -142,7 +143,7 @@ class TieredVllmV1(VllmV1):
             blocks = -(-tokens // block_tokens)
             room = kv.queue.num_blocks - free_hits
             if blocks > room:
-                blocked = _BlockedHead(request, hits, free_hits > 0, total > budget, blocks)
+                blocked = BlockedHead(request, hits, free_hits > 0, total > budget, blocks)
                 break
             if can_hit and most > num_hit:
                 if instance.loads_layerwise and -(-total // block_tokens) - num_hit > room:
@@ -165,7 +166,7 @@ class TieredVllmV1(VllmV1):
                 break
         for request_id in admitted:
             if waiting.pop(request_id, None) is None:
-                raise _not_waiting(instance, instance.running[request_id])
+                raise not_waiting(instance, instance.running[request_id])
         return blocked
 
     def _schedule(self, instance: TieredInstance, request: Request, tokens: int) -> None:
