@@ -7,7 +7,7 @@ SOURCES := sim policies hwmodels traces experiments
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers pytest test-kernels bench clean
+.PHONY: help demo test compile lint types layers pytest test-kernels bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -26,7 +26,10 @@ $(VENV)/.test: $(VENV)/.run
 demo: $(VENV)/.run ## Compare four routers at three rates on the embedded workload (under 2 minutes)
 	@$(BIN)/python -m experiments.demo
 
-test: lint types layers pytest ## Lint, types, import layers and all tests
+test: lint types layers compile pytest ## Lint, types, import layers and all tests
+
+compile: $(VENV)/.test ## The engine's busiest modules as machine code: twice as fast (a minute, once)
+	@FLOCKSIM_COMPILED=0 $(BIN)/python -m experiments.compiling --if-possible
 
 lint: $(VENV)/.test ## ruff
 	@$(BIN)/ruff check .
@@ -52,7 +55,7 @@ $(KERNELS)/.ready: pyproject.toml
 test-kernels: $(KERNELS)/.ready ## Triton kernels against NumPy on the CPU, without flocksim's other packages
 	@$(KERNELS)/bin/python -m pytest tests/kernels
 
-bench: $(VENV)/.run ## Simulated requests per second and memory against the targets (about 8 minutes)
+bench: compile ## Simulated requests per second and memory against the targets (about 8 minutes)
 	@$(BIN)/python -m tests.bench
 
 clean: ## Remove the venv, caches and outputs

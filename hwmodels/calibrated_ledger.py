@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.decode_steps import DecodeSteps, NotedTrees
 from hwmodels.attention.l2_reads import HIT_TOKENS
@@ -28,6 +29,7 @@ _MAX_STEPS = 1 << 18
 """Steps whose savings are worked out at once."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CalibratedLedger(RooflineLedger):
     """Ledger of one instance.
 

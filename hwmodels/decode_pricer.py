@@ -8,6 +8,8 @@ call takes fifty. Both agree up to rounding.
 from dataclasses import dataclass, replace
 from math import ceil
 
+from mypy_extensions import mypyc_attr
+
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.model_shape import ModelShape
 from hwmodels.tables.decode_factors import DecodeFactors
@@ -17,7 +19,8 @@ BLOCK_TOKENS = 128
 """Context tokens that a thread block takes at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@mypyc_attr(allow_interpreted_subclasses=True)
+@dataclass(slots=True, kw_only=True)
 class BatchPrice:
     """Constants of a batch size and a number of splits, all layers.
 
@@ -48,6 +51,7 @@ class BatchPrice:
     requests_per_wave: float
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DecodePricer:
     """Prices the attention of decode batches of one model on one GPU.
 

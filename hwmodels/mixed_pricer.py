@@ -6,6 +6,8 @@ out once: a step with one chunk then takes about a microsecond. Both agree up to
 
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 from hwmodels.kernels.decode_attention import DecodeAttentionModel
 from hwmodels.kernels.mixed_attention import KV_BYTES, TILE_TOKENS, MixedAttentionModel
 from hwmodels.kernels.prefill_attention import PrefillAttentionModel
@@ -15,6 +17,7 @@ from sim.interfaces import PrefillChunk
 _HALF_TILE, _LAST_OF_TILE = TILE_TOKENS // 2, TILE_TOKENS - 1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MixedPricer:
     """Prices the attention of steps with prefill chunks of one model on one GPU.
 

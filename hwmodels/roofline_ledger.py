@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 from sim.cost_totals import CostTotals
 from sim.interfaces import CostLedger, DecodeBatchView, FloatArray, PrefillChunk, RunTable
@@ -27,6 +28,7 @@ pack_chunk = Struct("<iii").pack
 """Makes the bytes of the note of a chunk."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RooflineLedger(CostLedger):
     """Ledger of one instance.
 

@@ -1,15 +1,15 @@
 """What a batch policy offers for admission, and what is wrong with it."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from sim.errors import InvalidDecisionError
 from sim.instance import Instance
 from sim.interfaces import BatchPolicy
-from sim.request import Request
 
 
-def iterate_candidates(policy: BatchPolicy, candidates: Iterable[Request]) -> Iterator[Request]:
-    """The requests that a policy offers.
+def iterate_candidates(policy: BatchPolicy, candidates: Iterable[object]) -> Iterator[Any]:
+    """The requests that a policy offers, if they are such.
 
     Raises:
         InvalidDecisionError: it offered something else.

@@ -322,7 +322,7 @@ class Cluster:
             choice = route(request, view, now_s)
             if choice in range(self.spec.num_instances):  # else it is refused
                 found = 0 if self._prefixes is None else self._prefixes.expected_hit(request)
-                stale_view.assume(choice, request.prompt_tokens, found, now_s)
+                stale_view.assume(int(choice), request.prompt_tokens, found, now_s)
             return choice
 
         return route_and_assume

@@ -7,6 +7,8 @@ the requests' positions within their last block.
 
 from heapq import heapify, heappop, heappush
 
+from mypy_extensions import mypyc_attr
+
 from sim.request import DECODING, FINISHED, Request
 from sim.running_tree import RunningPrefixTree
 
@@ -14,6 +16,7 @@ _FEW = 24
 """Requests among which the longest is found faster without a heap."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DecodeBatch:
     """Requests that decode, in aggregate.
 

@@ -7,6 +7,8 @@ freed them: last block nearest to the head of the queue.
 
 from collections.abc import Iterator
 
+from mypy_extensions import mypyc_attr
+
 from sim.request import Request
 
 ANONYMOUS = -(1 << 62)
@@ -18,6 +20,7 @@ def private_owner(request_id: int) -> int:
     return -1 - request_id
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Extent:
     """Blocks `first .. end - 1` of an owner, of which the first `num_hashed` can be hit.
 
@@ -65,6 +68,7 @@ class Extent:
         return f"Extent({self.owner}, {self.first}:{self.end}, {self.num_hashed} hashed, {state})"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FreeQueue:
     """Doubly linked list of free extents; the one after `head` is evicted first.
 

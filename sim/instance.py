@@ -13,7 +13,8 @@ Source of the asynchronous loop: vLLM v1 `EngineCore.step_with_batch_queue` (0.1
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from heapq import heappush
-from typing import Any
+
+from mypy_extensions import mypyc_attr
 
 from sim.instance_state import InstanceState
 from sim.interfaces import DecodeBatchView, PrefillChunk
@@ -27,13 +28,9 @@ MAX_RUN_STEPS = 4096
 """Longest run priced at once, steps."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Instance(InstanceState):
-    """A replica that spans its tensor-parallel GPUs.
-
-    Args:
-        args: as `InstanceState`.
-        kwargs: as `InstanceState`.
-    """
+    """A replica that spans its tensor-parallel GPUs."""
 
     __slots__ = (
         "_add_decode",
@@ -53,10 +50,8 @@ class Instance(InstanceState):
         "_write_run_ends",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def _bind_calls(self) -> None:
         self._admission_index = 0
-        # Bound once: these are called for every run.
         self._free_queue = self.kv.queue
         self._num_usable_blocks = self.kv.num_usable_blocks
         self._tells_steps = self._hooks.on_step is not None

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from math import inf
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from sim.decode_batch import DecodeBatch
 from sim.engine_rules import BringsParts
 from sim.interfaces import BatchPolicy, CostModel
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sim.engine_rules import EngineRules
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class InstanceState:
     """Queues, KV cache, decode batch, the planned run, and records of one replica.
 
@@ -147,6 +150,10 @@ class InstanceState:
         self._free_at_plan = 0
         self._wake_key = -1
         self._wake_s = 0.0
+        self._bind_calls()
+
+    def _bind_calls(self) -> None:
+        """Look up once what is called for every run."""
 
     # -- for policies ----------------------------------------------------------------------------
 

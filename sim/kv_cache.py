@@ -10,6 +10,8 @@ Source: vLLM v1 block pool (block_pool.py, kv_cache_manager.py), rules restated 
 
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from sim.errors import InvariantError
 from sim.extents import ANONYMOUS, Extent, FreeQueue, private_owner
 from sim.interfaces import EvictionPolicy
@@ -29,6 +31,7 @@ _new_tuple = tuple.__new__
 """Makes a named tuple without its Python-level constructor (this is the hot path)."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class KvCache:
     """Blocks of one instance.
 

@@ -5,7 +5,7 @@ since somebody last looked is remembered and copied then. Nothing of this exists
 asks for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -64,11 +64,11 @@ class LoadArrays:
         self._tokens_view: memoryview[int] = memoryview(cast(Any, self.expected_tokens))
         self._changed = set(range(num_instances))
 
-    def watched(self, values: list[int]) -> list[int]:
+    def watched(self, values: Iterable[int]) -> MutableSequence[int]:
         """Counters that are followed from now on."""
         return _Watched(values, self._changed)
 
-    def refresh(self, requests: list[int], queued: list[int], hits: list[int]) -> None:
+    def refresh(self, requests: Sequence[int], queued: Sequence[int], hits: Sequence[int]) -> None:
         """Copy what has changed."""
         requests_view, tokens_view = self._requests_view, self._tokens_view
         for i in self._changed:

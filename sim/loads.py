@@ -1,10 +1,12 @@
 """Load counters of all instances, and what routers see of them: live, published or delayed."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from heapq import heappop, heappush, heapreplace
 from math import inf
 from typing import TYPE_CHECKING, Protocol
+
+from mypy_extensions import mypyc_attr
 
 from sim.load_arrays import MIN_INSTANCES, LoadArrays, SparseMatch
 from sim.request import Request
@@ -23,6 +25,7 @@ MatchPrefixes = Callable[[Request], list[int]]
 """request -> its leading tokens in the cache of each instance."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Loads:
     """Counters per instance, changed where the change happens; the live view of a router.
 
@@ -45,8 +48,9 @@ class Loads:
         self.num_instances = num_instances
         self.num_running = [0] * num_instances
         self.num_waiting = [0] * num_instances
-        self.num_requests = [0] * num_instances
-        self.prefill_tokens = [0] * num_instances
+        # Not `list`: those that are watched have a `__setitem__` of their own.
+        self.num_requests: MutableSequence[int] = [0] * num_instances
+        self.prefill_tokens: MutableSequence[int] = [0] * num_instances
         self.queued_hit_tokens = [0] * num_instances
         self.now_s = 0.0
         # (time after which the next chunk is planned, instance id, instance), one per instance.
@@ -59,14 +63,14 @@ class Loads:
         self._arrays: LoadArrays | None = None
 
     @property
-    def queued_prefill_tokens(self) -> list[int]:
+    def queued_prefill_tokens(self) -> MutableSequence[int]:
         """Tokens still to be prefilled, brought to now."""
         if self._chunk_runs:
             self._count_chunks()
         return self.prefill_tokens
 
     @queued_prefill_tokens.setter
-    def queued_prefill_tokens(self, tokens: list[int]) -> None:
+    def queued_prefill_tokens(self, tokens: MutableSequence[int]) -> None:
         self.prefill_tokens = tokens
 
     def note_chunk_run(self, instance: "InstanceState", planned_s: float) -> None:
@@ -133,6 +137,7 @@ class StaleView(Protocol):
         """Bring the view to what a router sees at `now_s`."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class _Snapshot:
     """Copied counters; shared part of the stale views."""
 
@@ -181,6 +186,7 @@ class _Snapshot:
         self.queued_hit_tokens[instance_id] += hit_tokens
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PublishedView(_Snapshot):
     """Counters as of the last multiple of a period (a coordinator that publishes them).
 
@@ -215,8 +221,8 @@ class PublishedView(_Snapshot):
         loads = self._loads
         self.num_running = loads.num_running.copy()
         self.num_waiting = loads.num_waiting.copy()
-        self.num_requests = loads.num_requests.copy()
-        self.queued_prefill_tokens = loads.queued_prefill_tokens.copy()
+        self.num_requests = list(loads.num_requests)
+        self.queued_prefill_tokens = list(loads.queued_prefill_tokens)
         self.queued_hit_tokens = loads.queued_hit_tokens.copy()
         at_s = index * self._period_s
         self._kv_tokens = [loads.kv_tokens_at(i, at_s) for i in range(self.num_instances)]
@@ -228,6 +234,7 @@ class PublishedView(_Snapshot):
         self.version += 1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedView(_Snapshot):
     """Counters as they were a fixed time ago (reports that travel).
 

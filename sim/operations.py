@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 @dataclass(slots=True)
 class OperationCounts:
     """Operations of one policy since it was made, as its published algorithm does them.

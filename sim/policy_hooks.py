@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from mypy_extensions import mypyc_attr
+
 from sim.interfaces import BatchPolicy, InstanceView
 from sim.request import Request
 
@@ -9,6 +11,7 @@ RequestHook = Callable[[InstanceView, Request, float], None]
 StepHook = Callable[[InstanceView, int, float], None]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PolicyHooks:
     """Bound hooks of a policy; None where the policy keeps the default that does nothing."""
 

@@ -6,6 +6,7 @@ steps, by `sim.prefix_index_feed`. Here is only the bookkeeping.
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 from sim.load_arrays import IntArray, SparseMatch
 from sim.prefix_tree import BlockGeometry
@@ -14,6 +15,7 @@ MIN_MASKED = 32
 """Instances that hold a node from which on they are kept as an array too."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PrefixIndex:
     """Leading cached blocks per node and instance.
 

@@ -3,6 +3,8 @@
 The behaviour is that of `sim.kv_cache.KvCache`. Kept only where a router matches prefixes.
 """
 
+from mypy_extensions import mypyc_attr
+
 from sim.extents import Extent
 from sim.interfaces import EvictionPolicy
 from sim.kv_cache import KvCache
@@ -10,6 +12,7 @@ from sim.prefix_index_feed import PrefixFeed
 from sim.prefix_tree import BlockGeometry
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class IndexedKvCache(KvCache):
     """Blocks of one instance whose hittable ones a feed is told of.
 

@@ -8,6 +8,8 @@ only if the path of the request that is matched meets one of those.
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from sim.decode_batch import DecodeBatch
 from sim.interfaces import DecodeBatchView, PrefillChunk
 from sim.load_arrays import SparseMatch
@@ -38,6 +40,7 @@ class OpenOutputs(dict[int, Request]):
         self._feed.close_output(node, self._instance)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PrefixFeed:
     """Live matches of prompts against all instances.
 
@@ -182,6 +185,7 @@ class PrefixFeed:
             del self._writers[node]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CacheLookups:
     """Matches prompts by asking every instance, for engines that bring a KV cache of their own."""
 

@@ -9,6 +9,8 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from sim.decode_batch import DecodeBatch
 from sim.extents import FreeQueue
 from sim.prefix_index import PrefixIndex
@@ -30,6 +32,7 @@ def blocks_before_first_loss(queue: FreeQueue) -> int:
     return num_blocks
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ReportedFeed(PrefixFeed):
     """Matches against the caches as they were some time ago.
 

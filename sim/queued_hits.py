@@ -5,7 +5,9 @@ at its admission. A router that knows the caches counts what it found missing an
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from mypy_extensions import mypyc_attr
 
 from sim.interfaces import ClusterView, InstanceView, Router
 from sim.load_arrays import IntArray, SparseMatch
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from sim.instance import Instance
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueuedHits:
     """Keeps `Loads.queued_hit_tokens` for a router that matches prefixes.
 
@@ -57,9 +60,9 @@ class QueuedHits:
         self._request_id = request.request_id
         return match
 
-    def route(self, request: Request, view: ClusterView, now_s: float) -> int:
-        """The router's decision; what it expects to be hit there is noted."""
-        choice = self._decide(request, view, now_s)
+    def route(self, request: Request, view: ClusterView, now_s: float) -> Any:
+        """The router's decision, whatever it is; what it expects to be hit there is noted."""
+        choice: Any = self._decide(request, view, now_s)
         if self._request_id == request.request_id:
             if self._more is not None:
                 base = self._base

@@ -10,6 +10,7 @@ from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 from sim.request import Request
 
@@ -62,6 +63,7 @@ _ROW_BYTES = REQUEST_DTYPE.itemsize
 _EMPTY_ROW = _ROW.pack(UNFINISHED, NOT_REJECTED, 0, -1, -1, -1.0, 0, 0)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RequestLog:
     """Rows over requests, written as they end.
 
@@ -124,6 +126,7 @@ class RequestLog:
 _write_row = _ROW.pack_into
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RunLog:
     """What an instance did, run by run.
 

@@ -6,6 +6,8 @@ system and not the length of the trace. Policies read them; only the engine writ
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from sim.prefix_tree import NO_NODE
 from sim.workload import Labels, Workload
 
@@ -16,6 +18,7 @@ WAITING, PREFILLING, DECODING, FINISHED = range(4)
 """Phases of a request inside an instance; a preempted request is WAITING again."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Request:
     """A live request.
 

@@ -6,10 +6,13 @@ even where the trace says that a later prompt continues it.
 
 from collections.abc import Mapping, Sequence
 
+from mypy_extensions import mypyc_attr
+
 from sim.prefix_tree import PrefixTree
 from sim.request import DECODING, Request
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RunningPrefixTree:
     """Member counts per node, updated in O(path) when a request begins or stops decoding.
 

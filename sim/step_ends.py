@@ -4,10 +4,12 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 FloatArray = npt.NDArray[np.float64]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StepEnds:
     """Step k (from 1) ends at `times[k - 1]`; entries past the planned steps are scratch.
 

@@ -1,9 +1,12 @@
 """What an instance will do in its next step or run of equal steps."""
 
+from mypy_extensions import mypyc_attr
+
 from sim.interfaces import PrefillChunk
 from sim.request import Request
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StepPlan:
     """Content of one forward pass beside the decode batch; reused from step to step.
 

@@ -8,6 +8,8 @@ Source: vLLM v1 `scheduler.py`, `async_scheduler.py`; restated in docs/engine.md
 
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from sim.candidates import iterate_candidates, not_waiting
 from sim.errors import ConfigError
 from sim.instance import MAX_RUN_STEPS, Instance
@@ -33,6 +35,7 @@ class BlockedHead(NamedTuple):
     num_new_blocks: int
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class VllmV1:
     """Engine rules of vLLM v1.
 

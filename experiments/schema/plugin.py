@@ -9,10 +9,11 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from experiments.schema.checks import refuse
 from experiments.schema.section import refuse_unknown
+from experiments.schema.source_hints import constructor_hints
 from sim.errors import ConfigError, FlocksimError
 
 TARGET = "_target_"
@@ -122,10 +123,7 @@ def constructor_parameters(found: Callable[..., Any]) -> dict[str, Any]:
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(found).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.kind in named]
-    try:
-        hints = get_type_hints(found.__init__)
-    except (NameError, TypeError):
-        hints = {}
+    hints = constructor_hints(found)
     return {name: hints.get(name, Any) for name in names}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.decode_steps import DecodeSteps
 from hwmodels.attention.prefill_pricer import PrefillPricer
@@ -13,6 +14,7 @@ from hwmodels.model_shape import ModelShape
 from sim.interfaces import FloatArray, PrefillChunk, RunningTree
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CascadeRule:
     """The rule for one model on one GPU.
 

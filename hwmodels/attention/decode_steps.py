@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.l2_reads import HIT_TOKENS
 from hwmodels.kernels.l2_curve import L2Curve
@@ -15,6 +16,7 @@ IntArray = npt.NDArray[np.int64]
 _ROUNDING = 1e-9
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NotedTrees:
     """Sharing of batches; tree 0 shares nothing. Shape (trees,) but for the entries.
@@ -38,6 +40,7 @@ class NotedTrees:
     tokens: IntArray
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecodeSteps:
     """Decode steps; contexts as sums over the requests of a step. Shape (steps,) each.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.cascade_rule import CascadeRule
 from hwmodels.attention.choice import KernelChoice
@@ -25,6 +26,7 @@ _TILE_QUERIES = 64
 _ALL_BATCHES = 1 << 62
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FlashPricer(UnsplitRuns):
     """FlashAttention.
 
@@ -190,7 +192,7 @@ class FlashPricer(UnsplitRuns):
         """Seconds of a step with prefill chunks, in one call with the decodes or in two."""
         mixed = self._mixed
         if batch_size and mixed is not None and self.mixes_by_sums and self._cascade is None:
-            hbm: float = context_tokens  # most mixed steps, so with few steps in between
+            hbm = float(context_tokens)  # most mixed steps, so with few steps in between
             if tree is not None and tree.tokens_by_members:
                 saved = self._mixed_saved(batch_size, context_tokens, longest, tree)
                 hbm += saved * self._decode.saved_share
@@ -209,7 +211,7 @@ class FlashPricer(UnsplitRuns):
             attention_s = self.prefill.chunks_s(chunks)
         elif self.mixes_by_sums:
             assert self._mixed is not None
-            hbm = context_tokens
+            hbm = float(context_tokens)
             if tree is not None and tree.tokens_by_members:
                 per_wave = self._decode.price(batch_size, longest).requests_per_wave
                 saved = self._reads.saved_tokens(batch_size, context_tokens, tree, per_wave, common)

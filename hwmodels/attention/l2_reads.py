@@ -8,6 +8,8 @@ between, the tokens saved are constant.
 
 from math import ceil
 
+from mypy_extensions import mypyc_attr
+
 from hwmodels.kernels.l2_curve import L2Curve
 from hwmodels.kernels.tree_traffic import MemberOrder, waves_with_node
 from sim.interfaces import RunningTree
@@ -21,6 +23,7 @@ _ALL_MISS = 1e20
 """Odds of a miss at which `odds / (1 + odds)` is 1 to the last bit."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class L2Reads:
     """Reads of one attention layer on one GPU.
 
@@ -77,8 +80,8 @@ class L2Reads:
         except KeyError:
             waves, in_waves = self.waves(batch_size, requests_per_wave)
         # Tokens of the shared nodes: each once, for every member, for every wave that reads them.
-        spread: float
-        spread = once = tree.shared_tokens - common
+        once = tree.shared_tokens - common
+        spread = float(once)
         path = tree.path_tokens - batch_size * common
         if waves > 1.0:
             spread = -common * in_waves[batch_size]

@@ -4,6 +4,7 @@ The two bounds of `hwmodels.kernels.shared_prefix`, which are known from ratios 
 """
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.choice import KernelChoice
 from hwmodels.attention.decode_steps import DecodeSteps, saved_tokens
@@ -20,6 +21,7 @@ _KV_BYTES = 4
 _TILE_QUERIES = 64
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ObliviousPricer(AttentionPricer):
     """A kernel that takes `launch + pnorm(reads / read rate, HBM bytes / HBM rate)`.
 
@@ -64,7 +66,7 @@ class ObliviousPricer(AttentionPricer):
         tree: RunningTree | None,
     ) -> float:
         """Seconds of a decode step."""
-        hbm: float = context_tokens
+        hbm = float(context_tokens)
         if tree is not None and tree.tokens_by_members:
             hbm += self._reads.saved_tokens(batch_size, context_tokens, tree, self._per_wave)
         bound_s = joined(context_tokens * self._read_s, hbm * self._hbm_s, self._shared.p_norm)

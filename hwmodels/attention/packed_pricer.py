@@ -1,6 +1,7 @@
 """`packed`: a kernel that reads every node of the prefix tree once for all its requests."""
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.decode_steps import DecodeSteps
 from hwmodels.attention.oblivious import joined
@@ -13,6 +14,7 @@ from sim.interfaces import FloatArray, RunningTree
 _KV_BYTES = 4
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PackedPricer(AttentionPricer):
     """The packed kernel; its reads do not depend on L2.
 

@@ -7,6 +7,8 @@ call is corrected by those of its chunks, weighted by their work.
 
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 from hwmodels.kernels.prefill_attention import PrefillAttentionModel
 from hwmodels.model_shape import ModelShape
 from hwmodels.tables.kernels import TabledPrefillAttention
@@ -16,6 +18,7 @@ from sim.interfaces import PrefillChunk
 _TILE = 64
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PrefillPricer:
     """Prices the prefill attention of one model on one GPU.
 

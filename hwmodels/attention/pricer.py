@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from hwmodels.attention.decode_steps import DecodeSteps
 from hwmodels.attention.prefill_pricer import PrefillPricer
 from sim.interfaces import DecodeBatchView, FloatArray, PrefillChunk, RunningTree
@@ -25,6 +27,7 @@ class Savings(NamedTuple):
     hit_tokens: FloatArray
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AttentionPricer(ABC):
     """Prices attention with one kernel.
 

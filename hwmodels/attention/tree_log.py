@@ -3,6 +3,7 @@
 from array import array
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.decode_steps import IntArray, NotedTrees
 from sim.interfaces import RunningTree
@@ -10,6 +11,7 @@ from sim.interfaces import RunningTree
 _NUM_SUMS = 4
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TreeLog:
     """Trees of an instance in the order in which they came up; a tree is noted once.
 

@@ -7,6 +7,8 @@ depends on the number of requests alone worked out once, for this runs for every
 
 from abc import abstractmethod
 
+from mypy_extensions import mypyc_attr
+
 from hwmodels.attention.l2_reads import HIT_TOKENS, L2Reads
 from hwmodels.attention.prefill_pricer import PrefillPricer
 from hwmodels.attention.pricer import AttentionPricer
@@ -34,6 +36,7 @@ requests; the number of waves; and those that read a node, by its number of memb
 """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UnsplitRuns(AttentionPricer):
     """What a kernel with the decode form prices itself of runs: others may be split or cascaded.
 

@@ -48,7 +48,10 @@ def test_a_tree_is_over_when_its_last_row_has_ended() -> None:
 def test_a_request_made_alone_is_the_one_of_the_stream(max_model_len: int | None) -> None:
     workload, _ = random_workload(5, structured=False)
     assert len(workload.path_nodes) > 0
-    names = [name for name in Request.__slots__ if name not in ("decode_start_step", "finish_step")]
+    unset = ("decode_start_step", "finish_step")
+    names = [n for n in dir(Request) if not n.startswith("__") and n not in unset]
+    names = [n for n in names if not callable(getattr(Request, n))]
+    assert len(names) == 30
     for expected in requests_of(workload, max_model_len):
         row = expected.request_id
         found = request_at(workload, row, expected.arrival_s, max_model_len)

@@ -1,0 +1,1 @@
+"""`flocksim-compile`: the engine's busiest modules as machine code."""
