@@ -5,7 +5,14 @@
 
 from sim.compiled import search_path
 
-COMPILED = ("calibrated_ledger", "decode_pricer", "mixed_pricer", "roofline_ledger")
+COMPILED = (
+    "calibrated",
+    "calibrated_ledger",
+    "decode_pricer",
+    "mixed_pricer",
+    "roofline",
+    "roofline_ledger",
+)
 """Modules that `flocksim-compile` translates."""
 
 __path__ = search_path(__name__, __path__)

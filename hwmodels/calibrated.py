@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.attention.build import attention_pricer, kernels_needed
 from hwmodels.attention.choice import KernelChoice
@@ -43,6 +44,7 @@ class TokenTimes(NamedTuple):
         return self.gemm_s + self.small_ops_s + self.collective_s
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CalibratedCost(CostModel):
     """Prices the steps of one instance on `tensor_parallel` GPUs.
 

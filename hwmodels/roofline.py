@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from hwmodels.collectives import all_gather_s, all_reduce_s, check_fits_node
 from hwmodels.device import DeviceSpec
@@ -43,6 +44,7 @@ class TokenCost(NamedTuple):
     hbm_bytes: int
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RooflineCost(CostModel):
     """Prices the steps of one instance on `tensor_parallel` GPUs.
 
@@ -185,7 +187,10 @@ class RooflineCost(CostModel):
     def _price_layers(self, num_tokens: int) -> TokenCost:
         shard = self.shard
         works = self._layer_works(num_tokens)
-        gemm_s = shard.num_layers * sum(self._bound_s(work) for work in works)
+        layer_s = 0.0
+        for work in works:
+            layer_s += self._bound_s(work)
+        gemm_s = shard.num_layers * layer_s
         small_bytes = num_tokens * self._small_bytes
         small_ops_s = small_bytes * self.byte_s
         message_bytes = all_reduce_bytes(shard, num_tokens)
@@ -196,8 +201,8 @@ class RooflineCost(CostModel):
             gemm_s=gemm_s,
             small_ops_s=small_ops_s,
             collective_s=collective_s,
-            flops=shard.num_layers * sum(work.flops for work in works),
-            hbm_bytes=shard.num_layers * sum(work.hbm_bytes for work in works) + small_bytes,
+            flops=shard.num_layers * sum([work.flops for work in works]),
+            hbm_bytes=shard.num_layers * sum([work.hbm_bytes for work in works]) + small_bytes,
         )
         self._layers[num_tokens] = cost
         self.layers_s[num_tokens] = cost.total_s

@@ -8,6 +8,8 @@ Source: SGLang `schedule_policy.py`, class PrefillAdder.
 
 from enum import Enum, auto
 
+from mypy_extensions import mypyc_attr
+
 from sim.radix_cache import RadixCache
 from sim.request import Request
 
@@ -27,6 +29,7 @@ class Verdict(Enum):
     """It does not go into this batch, but may go into the next one."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PrefillAdder:
     """Budgets of one prefill batch, in tokens.
 

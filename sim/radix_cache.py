@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from mypy_extensions import mypyc_attr
+
 from sim.errors import ConfigError, InvariantError
 from sim.extents import Extent
 from sim.kv_cache import Hit, KvCache
@@ -23,6 +25,7 @@ from sim.radix_tree import RadixNode, RadixTree
 from sim.request import Request
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RadixCache(KvCache):
     """Tokens of one instance.
 

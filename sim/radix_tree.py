@@ -9,9 +9,12 @@ Source: SGLang `radix_cache.py` (behaviour: nodes split where a match ends, and 
 
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 Path = tuple[int, ...]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RadixNode:
     """Tokens `start .. end - 1` of what its writer has computed.
 
@@ -61,6 +64,7 @@ class RadixNode:
         return f"RadixNode({self.start}:{self.end} of {self.writer}, {self.num_locks} locks)"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RadixTree:
     """Cached token runs.
 

@@ -10,6 +10,8 @@ docs/engine.md, which also says what is not modelled.
 
 from typing import ClassVar
 
+from mypy_extensions import mypyc_attr
+
 from sim.candidates import iterate_candidates, not_waiting
 from sim.decode_batch import DecodeBatch
 from sim.errors import ConfigError
@@ -35,6 +37,7 @@ CLIP_MAX_NEW_TOKENS = 4_096
 """Output of one request that is reserved at most. Source: SGLang `schedule_policy.py`."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Sglang:
     """Engine rules of SGLang.
 

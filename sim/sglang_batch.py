@@ -12,6 +12,8 @@ have finished but still count for a seat, and the outstanding output.
 from bisect import bisect_left
 from heapq import heapify, heappop, heappush
 
+from mypy_extensions import mypyc_attr
+
 from sim.decode_batch import DecodeBatch
 from sim.radix_cache import RadixCache
 from sim.request import DECODING, FINISHED, Request
@@ -21,6 +23,7 @@ from sim.token_ratio import NewTokenRatio
 _NEVER = 1 << 62
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SglangBatch(DecodeBatch):
     """Requests that decode, in aggregate, and the state of admission.
 

@@ -1,5 +1,7 @@
 """SGLang's guess of how much of their allowed output running requests will still generate."""
 
+from mypy_extensions import mypyc_attr
+
 INIT_RATIO = 0.7
 """Share of the outstanding output that is reserved at first. Source: SGLang `global_config.py`."""
 
@@ -13,6 +15,7 @@ RETRACT_DECODE_STEPS = 20
 """Decode steps that a retraction makes room for. Source: SGLang `global_config.py`."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NewTokenRatio:
     """The ratio of one instance, which falls by the same amount in every decode step.
 

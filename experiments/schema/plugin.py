@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
 from experiments.schema.checks import refuse
+from experiments.schema.constructor import constructor_hints, constructor_signature
 from experiments.schema.section import refuse_unknown
-from experiments.schema.source_hints import constructor_hints
 from sim.errors import ConfigError, FlocksimError
 
 TARGET = "_target_"
@@ -111,7 +111,7 @@ def read_plugin(
     refuse_unknown(key, options, [*taken, *common, TARGET])
     for name, value in options.items():
         _check_type(f"{key}.{name}", value, parameters[name])
-    for name, parameter in inspect.signature(found).parameters.items():
+    for name, parameter in constructor_signature(found).parameters.items():
         is_needed = parameter.default is parameter.empty and name in taken
         if is_needed and name not in options:
             raise ConfigError(f"{key}.{name} is missing: {plugin.target} needs it")
@@ -121,7 +121,7 @@ def read_plugin(
 def constructor_parameters(found: Callable[..., Any]) -> dict[str, Any]:
     """Names of the arguments a class is built with, and their annotations."""
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = inspect.signature(found).parameters.values()
+    parameters = constructor_signature(found).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.kind in named]
     hints = constructor_hints(found)
     return {name: hints.get(name, Any) for name in names}

@@ -9,7 +9,7 @@ import pytest
 from experiments.compiling.builder import PACKAGES, module_files
 from sim.compiled import source_files, sources_root
 
-FOREIGN = {"NamedTuple", "Protocol", "dict", "simpy.Environment"}
+FOREIGN = {"Enum", "NamedTuple", "Protocol", "dict", "simpy.Environment"}
 """Bases with which mypyc makes a class that is one anyway, or none."""
 
 

@@ -227,6 +227,7 @@ def read_or_refused(trace: Any, path: Path) -> None:
 @settings(max_examples=100, deadline=None)
 @given(damage=damages)
 @example(damage=[(0.0, 0, b"")])
+@example(damage=[(0.0, 0, b'"'), (0.875, 0, b'"')])
 def test_a_damaged_file_is_read_or_refused(
     tmp_path_factory: Any, name: str, damage: list[tuple[float, int, bytes]]
 ) -> None:

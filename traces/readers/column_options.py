@@ -104,9 +104,14 @@ def _names(columns: Any) -> dict[str, str]:
 
 def _hint(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return f" (did you mean {_printable(close[0])}?)" if close else ""
 
 
 def _listed(names: list[str]) -> str:
-    text = ", ".join(names) or "none"
+    text = ", ".join(map(_printable, names)) or "none"
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _printable(name: str) -> str:
+    """A name on one line, as a quotation where it has line breaks or the like."""
+    return name if name.isprintable() else repr(name)
