@@ -60,6 +60,11 @@ def build_in_use() -> Path | None:
     return None
 
 
+def form_in_use() -> str:
+    """The form of the engine that this process runs, in words."""
+    return "plain Python" if build_in_use() is None else "compiled engine"
+
+
 def _refuse(line: str) -> NoReturn:
     print(f"flocksim: error: {line}", file=sys.stderr)
     raise SystemExit(2)

@@ -31,6 +31,7 @@ from experiments.results.replications import (
 from experiments.schema.job import JobConfig
 from hwmodels.calibrated import CalibratedCost
 from hwmodels.device import DeviceSpec
+from sim.compiled import form_in_use
 
 SCHEMA_VERSION = 1
 
@@ -141,6 +142,7 @@ def run_document(overrides: Sequence[str], wall_s: Mapping[str, float]) -> dict[
             "num_cpus": os.cpu_count(),
         },
         "python": sys.version,
+        "engine": form_in_use(),
     }
 
 

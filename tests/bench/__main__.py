@@ -11,7 +11,7 @@ import argparse
 import statistics
 import sys
 
-from sim.compiled import build_in_use
+from sim.compiled import form_in_use
 from tests.bench import memory, peers, routing_rate
 from tests.bench.reference_load import Case, requests_per_s
 from tests.bench.simpy_rate import REFERENCE_PER_S, timeouts_per_s
@@ -48,8 +48,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="10 thousand requests only")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
     options = parser.parse_args()
-    form = "plain Python" if build_in_use() is None else "compiled engine"
-    print(f"{form}, one process; requests are simulate() alone, everything recorded", flush=True)
+    print(
+        f"{form_in_use()}, one process; requests are simulate() alone, everything recorded",
+        flush=True,
+    )
     cases = [c for c in CASES if not options.quick or c[0].num_requests <= 10_000]
     is_met = [_measure(case, target, options.repeat) for case, target in cases]
     if not options.quick:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from sim.compiled import form_in_use
 from tests.conftest import TINY, Flocksim
 
 METRICS = [
@@ -152,6 +153,7 @@ def test_run_json_keeps_overrides_and_wall_times(flocksim: Flocksim) -> None:
     assert run["overrides"] == [*TINY, "seed=3"]
     assert set(run["wall_s"]) == {"load", "simulate", "summarize", "write"}
     assert all(value >= 0 for value in run["wall_s"].values())
+    assert run["engine"] == form_in_use()
 
 
 def test_requests_parquet_has_a_row_per_request(flocksim: Flocksim, mooncake_file: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments.composing import compose_config
 from experiments.help_text import options_of
 from experiments.job import run_job
-from sim.compiled import build_in_use
+from sim.compiled import form_in_use
 
 GROUPED = (
     "trace=prefix_groups",
@@ -109,5 +109,4 @@ def _digest(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    form = "plain" if build_in_use() is None else "compiled"
-    Path(sys.argv[1]).write_text(json.dumps({"form": form, "digests": digests()}))
+    Path(sys.argv[1]).write_text(json.dumps({"form": form_in_use(), "digests": digests()}))
