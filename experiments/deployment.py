@@ -23,7 +23,7 @@ from hwmodels.executors.executor import Fitting, KernelCost
 from hwmodels.memory import KvCapacity, kv_capacity
 from hwmodels.model_catalogue import load_model
 from hwmodels.model_shape import ModelShape
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.engine_rules import EngineRules
 from sim.errors import CapacityError, ConfigError
 from sim.interfaces import CostModel

@@ -8,7 +8,7 @@ from experiments.schema.job import JobConfig
 from hwmodels.device import DeviceSpec
 from hwmodels.links import Link, host_link, network_link, peer_link
 from hwmodels.model_shape import ModelShape
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.disaggregation.direct import DirectFeeder
 from sim.disaggregation.interfaces import DecodeFeeder
 from sim.disaggregation.spec import DecodePool, Disaggregation, LinkSpec

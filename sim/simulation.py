@@ -9,7 +9,8 @@ import numpy.typing as npt
 from sim.arrivals import requests_of
 from sim.checked_instance import CheckedInstance
 from sim.closed_loop import ClosedLoop, EndLog
-from sim.cluster import Cluster, ClusterSpec
+from sim.cluster import Cluster
+from sim.cluster_spec import ClusterSpec
 from sim.cost_totals import CostTotals
 from sim.disaggregation.cluster import DisaggregatedCluster
 from sim.disaggregation.invariants import check_handover

@@ -4,7 +4,7 @@ from typing import Any
 
 from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.disaggregation.direct import DirectFeeder
 from sim.disaggregation.spec import DecodePool, Disaggregation, LinkSpec
 from sim.records import SimulationResult

@@ -7,7 +7,7 @@ import numpy as np
 
 from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.cost_totals import CostTotals
 from sim.interfaces import (
     CostLedger,

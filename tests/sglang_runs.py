@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.records import SimulationResult
 from sim.sglang import Sglang
 from sim.simulation import simulate

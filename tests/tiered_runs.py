@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from sim.arrivals import requests_of
-from sim.cluster import Cluster, ClusterSpec
+from sim.cluster import Cluster
+from sim.cluster_spec import ClusterSpec
 from sim.disaggregation.spec import LinkSpec
 from sim.recorder import RequestLog
 from sim.records import SimulationResult

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from experiments.quantities import percent
 from experiments.results.replications import Replication
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.cost_totals import COST_COLUMNS, CostTotals
 from sim.metrics import Metrics
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.quantities import amount, duration, percent
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.disaggregation.spec import Disaggregation
 from sim.records import SimulationResult
 

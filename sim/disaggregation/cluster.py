@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sim.block_pager import BlockPager
-from sim.cluster import Cluster, ClusterSpec
+from sim.cluster import Cluster
+from sim.cluster_spec import ClusterSpec
 from sim.disaggregation.decode_instance import CheckedDecodeInstance, DecodeInstance
 from sim.disaggregation.decode_rules import decode_rules_of
 from sim.disaggregation.handover import Handover

@@ -14,7 +14,7 @@ from sim.interfaces import BatchPolicy, CostModel, Router
 from sim.vllm_v1 import VllmV1
 
 if TYPE_CHECKING:
-    from sim.cluster import ClusterSpec
+    from sim.cluster_spec import ClusterSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from sim.interfaces import EvictionPolicy
 from sim.vllm_v1 import VllmV1
 
 if TYPE_CHECKING:
-    from sim.cluster import ClusterSpec
+    from sim.cluster_spec import ClusterSpec
 
 WRITE_BACK, WRITE_THROUGH = "write_back", "write_through"
 """A block goes to the host when the GPU evicts it, or when it has been computed."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from policies.batching.fcfs import FCFS
 from policies.routing.round_robin import RoundRobin
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.interfaces import CostModel, DecodeBatchView, FloatArray, PrefillChunk, Router
 from sim.rng import stream
 from sim.simulation import simulate

@@ -13,7 +13,7 @@ import pytest
 from policies.batching.fcfs import FCFS
 from policies.routing.random_instance import Random
 from policies.routing.round_robin import RoundRobin
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.interfaces import FloatArray, Router
 from sim.records import SimulationResult
 from sim.rng import stream

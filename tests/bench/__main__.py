@@ -48,10 +48,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="10 thousand requests only")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
     options = parser.parse_args()
-    print(
-        f"{form_in_use()}, one process; requests are simulate() alone, everything recorded",
-        flush=True,
-    )
+    print(f"{form_in_use()}, one process, simulate() alone, everything recorded", flush=True)
     cases = [c for c in CASES if not options.quick or c[0].num_requests <= 10_000]
     is_met = [_measure(case, target, options.repeat) for case, target in cases]
     if not options.quick:

@@ -20,7 +20,7 @@ from hwmodels.model_shape import ModelShape
 from hwmodels.roofline import RooflineCost
 from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.disaggregation.spec import DecodePool, Disaggregation, LinkSpec
 from sim.interfaces import CostModel
 from sim.prefix_tree import PrefixTree

@@ -21,7 +21,7 @@ from hwmodels.roofline import RooflineCost
 from policies.batching.fcfs import FCFS
 from policies.routing.least_requests import LeastRequests
 from policies.routing.lmetric import LMetric
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.interfaces import Router
 from sim.simulation import simulate
 from sim.vllm_v1 import VllmV1

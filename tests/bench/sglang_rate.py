@@ -8,7 +8,7 @@ import argparse
 import time
 from dataclasses import replace
 
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.sglang import Sglang
 from sim.simulation import simulate
 from tests.bench.reference_load import MAX_SEQS, Case, reference_cluster, reference_workload

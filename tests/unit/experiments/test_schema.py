@@ -146,7 +146,7 @@ def test_a_constructor_that_refuses_is_quoted() -> None:
     plugin = read_plugin("p", {"_target_": HERE, "size": 13}, method="act")
     with pytest.raises(PolicyError, match=r"policy Thing raised ValueError: unlucky \(.*py:\d+"):
         plugin.build()
-    ours = Plugin(key="p", target="sim.cluster.ClusterSpec", options={"no": 1})
+    ours = Plugin(key="p", target="sim.cluster_spec.ClusterSpec", options={"no": 1})
     with pytest.raises(ConfigError, match=r"p: cannot build .*ClusterSpec: TypeError"):
         ours.build()
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from policies.batching.fcfs import FCFS
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.interfaces import Router
 from sim.loads import Loads
 from sim.records import SimulationResult

@@ -5,7 +5,7 @@ import numpy as np
 from policies.batching.fcfs import FCFS
 from policies.eviction.lru import LRU
 from policies.routing.round_robin import RoundRobin
-from sim.cluster import ClusterSpec
+from sim.cluster_spec import ClusterSpec
 from sim.interfaces import EvictionPolicy
 from sim.prefix_tree import PrefixTree
 from sim.records import SimulationResult
