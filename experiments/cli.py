@@ -77,10 +77,15 @@ def run_command(arguments: list[str]) -> int:
     return _run_hydra(overrides_first(arguments))
 
 
-def complain(line: str) -> int:
-    """One line on standard error; the exit code of a mistake."""
+def complain(line: str, name: str = "flocksim") -> int:
+    """One line on standard error; the exit code of a mistake.
+
+    Args:
+        line: what is wrong.
+        name: the program's name.
+    """
     text = " ".join(part.strip() for part in line.splitlines())
-    print(f"flocksim: error: {text}", file=sys.stderr)
+    print(f"{name}: error: {text}", file=sys.stderr)
     return EXIT_MISTAKE
 
 

@@ -2,9 +2,8 @@
 
 import argparse
 import datetime
-from typing import NoReturn
 
-from sim.errors import ConfigError
+from experiments.one_line_parser import OneLineParser
 
 NAME = "flocksim-calibrate"
 
@@ -45,17 +44,9 @@ byte for the same tables and --date. Exit codes: 0 done, 2 a mistake in the inpu
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """Hands mistakes to the caller, who prints one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the mistake as one line."""
-        raise ConfigError(f"{message}; see {NAME} --help")
-
-
-def parser() -> Parser:
+def parser() -> OneLineParser:
     """The command line."""
-    made = Parser(
+    made = OneLineParser(
         prog=NAME,
         description=HELP,
         epilog=EXAMPLES,
@@ -97,7 +88,7 @@ def parser() -> Parser:
     return made
 
 
-def _add_measure(commands: "argparse._SubParsersAction[Parser]") -> None:
+def _add_measure(commands: "argparse._SubParsersAction[OneLineParser]") -> None:
     measure = commands.add_parser("measure", allow_abbrev=False, help="measure a GPU")
     measure.add_argument("--device", required=True, choices=("cuda", "synthetic"), help="which")
     measure.add_argument("--out", required=True, metavar="FILE", help="rows, .jsonl")
@@ -112,7 +103,7 @@ def _add_measure(commands: "argparse._SubParsersAction[Parser]") -> None:
     measure.add_argument("--profile", metavar="NAME", help=profile_help)
 
 
-def _add_compare(commands: "argparse._SubParsersAction[Parser]") -> None:
+def _add_compare(commands: "argparse._SubParsersAction[OneLineParser]") -> None:
     compare = commands.add_parser("compare", allow_abbrev=False, help="two profiles side by side")
     for name in ("first", "second"):
         compare.add_argument(name, metavar=name.upper(), help="profile: name or .json path")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, use_one_thread
+from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, complain, use_one_thread
 
 if TYPE_CHECKING:
     import argparse
@@ -89,5 +89,4 @@ def _run(given: "argparse.Namespace") -> int:
 def _complain(line: str) -> int:
     from experiments.calibrate.arguments import NAME
 
-    print(f"{NAME}: error: {' '.join(line.split())}", file=sys.stderr)
-    return EXIT_MISTAKE
+    return complain(line, NAME)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, run_interruptible
+from experiments.cli import EXIT_INTERRUPTED, EXIT_OK, complain, run_interruptible
 from experiments.compare.options import CompareOptions, help_text, parse_options
 from sim.errors import FlocksimError
 
@@ -61,8 +61,7 @@ def run_command(arguments: list[str]) -> int:
 
 
 def _complain(line: str) -> int:
-    print(f"{NAME}: error: {' '.join(line.split())}", file=sys.stderr)
-    return EXIT_MISTAKE
+    return complain(line, NAME)
 
 
 def _compare(options: CompareOptions) -> None:

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
+from experiments.one_line_parser import OneLineParser
 from experiments.stats.intervals import METHODS, check_level
 from experiments.stats.per_request import CLASSES
 from sim.errors import ConfigError
@@ -55,13 +55,6 @@ class CompareOptions:
     measured: list[Path]
 
 
-class _Parser(argparse.ArgumentParser):
-    """Hands mistakes to the caller, who prints one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see flocksim-compare --help")
-
-
 def parse_options(arguments: Sequence[str]) -> CompareOptions:
     """Read the command line.
 
@@ -103,7 +96,7 @@ def help_text() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = OneLineParser(
         prog="flocksim-compare",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,

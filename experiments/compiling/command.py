@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK
+from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, complain
 from experiments.compiling import builder
+from experiments.one_line_parser import OneLineParser
 from sim import compiled
 from sim.errors import ConfigError
 
@@ -36,14 +36,6 @@ examples:
 It needs a C compiler and mypy (pip install 'flocksim[compile]'). Builds lie in the environment, in
 {compiled.builds_folder()}
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """Hands mistakes to the caller, who prints one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage."""
-        raise ConfigError(message)
 
 
 def run_command(arguments: Sequence[str], wish: str = "") -> int:
@@ -73,7 +65,7 @@ def run_command(arguments: Sequence[str], wish: str = "") -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    found = _Parser(
+    found = OneLineParser(
         prog=NAME,
         description=HELP,
         epilog=EXAMPLES,
@@ -155,5 +147,4 @@ def status(wish: str) -> str:
 
 
 def _complain(line: str) -> int:
-    print(f"{NAME}: error: {' '.join(line.split())}", file=sys.stderr)
-    return EXIT_MISTAKE
+    return complain(line, NAME)

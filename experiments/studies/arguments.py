@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
+from experiments.one_line_parser import OneLineParser
 from experiments.studies.base import SIZES
 from sim.errors import ConfigError
 
@@ -32,14 +32,6 @@ Exit codes: 0 done, 1 a defect of flocksim, 2 a mistake in the input, 130 interr
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """Hands mistakes to the caller, who prints one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the mistake as one line."""
-        raise ConfigError(f"{message}; see {NAME} --help")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a command line asks for.
@@ -59,9 +51,9 @@ class Asked:
     overrides: tuple[str, ...]
 
 
-def parser() -> Parser:
+def parser() -> OneLineParser:
     """The command line."""
-    made = Parser(
+    made = OneLineParser(
         prog=NAME,
         description=HELP,
         epilog=EXAMPLES,

@@ -11,6 +11,7 @@ from experiments.cli import (
     EXIT_INTERRUPTED,
     EXIT_MISTAKE,
     EXIT_OK,
+    complain,
     run_interruptible,
     use_one_thread,
 )
@@ -80,5 +81,4 @@ def run_command(arguments: list[str]) -> int:
 def _complain(line: str) -> int:
     from experiments.studies.arguments import NAME
 
-    print(f"{NAME}: error: {' '.join(line.split())}", file=sys.stderr)
-    return EXIT_MISTAKE
+    return complain(line, NAME)

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
+from experiments.one_line_parser import OneLineParser
 from experiments.schema.suggest import unknown_name
 from experiments.trace_cli.writing import TARGETS
 from sim.errors import ConfigError
@@ -57,13 +57,6 @@ class Arguments:
     shows_all: bool
 
 
-class _Parser(argparse.ArgumentParser):
-    """Hands mistakes to the caller, who prints one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see flocksim-trace --help")
-
-
 def parse_arguments(arguments: Sequence[str]) -> Arguments:
     """Read the command line.
 
@@ -112,7 +105,7 @@ def _is_setting(word: str) -> bool:
 
 def parser_of(command: str) -> argparse.ArgumentParser:
     """What reads the words after `command`."""
-    parser = _Parser(prog=f"flocksim-trace {command}", add_help=False, allow_abbrev=False)
+    parser = OneLineParser(prog=f"flocksim-trace {command}", add_help=False, allow_abbrev=False)
     parser.add_argument("words", nargs="*")
     if command != "synth":
         parser.add_argument("--format", action="append")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, run_interruptible
+from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, complain, run_interruptible
 from sim.errors import FlocksimError
 
 NAME = "flocksim-trace"
@@ -76,5 +76,4 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complain(line: str) -> int:
-    print(f"{NAME}: error: {' '.join(line.split())}", file=sys.stderr)
-    return EXIT_MISTAKE
+    return complain(line, NAME)

@@ -5,9 +5,9 @@ import datetime
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from experiments.calibrate.against.read_run import FORMATS
+from experiments.one_line_parser import OneLineParser
 from experiments.schema.job import JobConfig, read_job
 from experiments.sweep.spelling import as_value
 from hwmodels.strict_json import looks_like_path
@@ -64,23 +64,16 @@ class Question:
     is_json: bool
 
 
-class Parser(argparse.ArgumentParser):
-    """Hands mistakes to the caller, who prints one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the mistake as one line."""
-        raise ConfigError(f"{message}; see {NAME} --help")
-
-
-def parser() -> Parser:
+def parser() -> OneLineParser:
     """The command line."""
-    made = Parser(
+    made = OneLineParser(
         prog=NAME,
         description=HELP,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    made.help_of = NAME
     made.add_argument("path", metavar="RUN", help="the measured run")
     made.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for flocksim")
     made.add_argument("--model", required=True, metavar="NAME", help="name or path of config.json")
