@@ -12,9 +12,10 @@ from experiments.studies.alignedserve import pool, synthetic
 from experiments.studies.alignedserve.ablation import AlignedserveAblation
 from experiments.studies.alignedserve.cell import Cell, Setting
 from experiments.studies.alignedserve.measures import of_requests
-from experiments.studies.alignedserve.mixes import SCALES, Scale
+from experiments.studies.alignedserve.mixes import SCALES
 from experiments.studies.alignedserve.mixes import synthetic as mix_of
 from experiments.studies.alignedserve.systems import ALIGNED, NEITHER
+from experiments.studies.measured import Scale
 from tests.conftest import Outcome
 
 Study = Callable[..., Outcome]

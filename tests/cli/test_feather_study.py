@@ -23,6 +23,7 @@ from experiments.studies.feather.variants import (
     LPM,
     NO_PREFILL,
 )
+from experiments.studies.measured import Scale
 from tests.conftest import Outcome
 
 Study = Callable[..., Outcome]
@@ -30,7 +31,7 @@ Study = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = load.Scale(num_requests=40, num_seeds=2)
+    tiny = Scale(num_requests=40, num_seeds=2)
     monkeypatch.setitem(load.SCALES, "quick", tiny)
     for sweep in (FeatherPrefix, FeatherReward, FeatherMidpoint):
         monkeypatch.setattr(sweep, "variants", (FCFS, FEATHER))

@@ -10,6 +10,7 @@ from experiments.studies import command
 from experiments.studies.kvrm import bursty, mixed
 from experiments.studies.kvrm.notes import WITHDRAWN
 from experiments.studies.kvrm.variants import MAIN, STAGED
+from experiments.studies.measured import Scale
 from tests.conftest import Outcome
 
 Study = Callable[..., Outcome]
@@ -18,7 +19,7 @@ Study = Callable[..., Outcome]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Few requests, and no recording beside the packages."""
-    monkeypatch.setitem(mixed.SCALES, "quick", mixed.Scale(num_requests=12, num_seeds=2))
+    monkeypatch.setitem(mixed.SCALES, "quick", Scale(num_requests=12, num_seeds=2))
     monkeypatch.setattr(mixed, "LONG_SHARES", (0.0, 0.3))
     monkeypatch.setitem(bursty.CODE.generated["quick"], "trace.num_requests", "25")
     monkeypatch.setenv("FLOCKSIM_DATA", str(tmp_path / "nowhere"))

@@ -1,15 +1,14 @@
 """One job of a study of AlignedServe, and what it measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.stats.intervals import Interval, mean_interval
 from experiments.studies.alignedserve.measures import of_metrics, of_requests
-from experiments.studies.alignedserve.mixes import MAX_CONTEXT_TOKENS, SCALES, Mix, Scale
+from experiments.studies.alignedserve.mixes import MAX_CONTEXT_TOKENS, SCALES, Mix
 from experiments.studies.alignedserve.systems import System
 from experiments.studies.base import Bench
 from experiments.studies.conduct import JOBS
-from experiments.studies.feather.measures import Measure
+from experiments.studies.measured import Measured, Scale
 from experiments.studies.runs import Case
 
 DECIDES = (
@@ -83,30 +82,7 @@ class Cell:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a job measured.
-
-    Attributes:
-        cell: the job.
-        values: of each seed, by the keys of `Measure`.
-    """
-
-    cell: Cell
-    values: tuple[Mapping[str, float], ...]
-
-    def samples(self, measure: Measure) -> list[float]:
-        """A measure of each seed, in its unit; NaN where a run has none."""
-        return [measure.factor * one.get(measure.key, float("nan")) for one in self.values]
-
-    def interval(self, measure: Measure) -> Interval:
-        """Mean over the seeds and its 95 % interval, in the unit of the measure."""
-        return mean_interval(self.samples(measure))
-
-    def ratio(self, other: "Found", measure: Measure) -> Interval:
-        """Of this to another one, seed by seed on the same draws."""
-        pairs = zip(self.samples(measure), other.samples(measure), strict=True)
-        return mean_interval([mine / yours if yours else float("nan") for mine, yours in pairs])
+Found = Measured[Cell]
 
 
 def run_cells(bench: Bench, cells: Sequence[Cell]) -> list[Found]:

@@ -10,9 +10,9 @@ from experiments.studies.alignedserve.measures import MEASURES, OUTPUT, TPOT_P99
 from experiments.studies.alignedserve.notes import notes_of
 from experiments.studies.alignedserve.systems import DISTSERVE, MAIN, System
 from experiments.studies.base import Bench, Study
-from experiments.studies.feather.measures import Measure
 from experiments.studies.feather.rows import ClaimRow, SeriesRow, claim_row
 from experiments.studies.findings import Findings, Row, Section
+from experiments.studies.measured import Measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.studies.alignedserve.mixes import SHORT_TOKENS
-from experiments.studies.feather.measures import Measure
+from experiments.studies.measured import Measure
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,24 +2,13 @@
 
 from dataclasses import dataclass
 
+from experiments.studies.measured import Scale
+
 SHORT_TOKENS = 1000
 """Prompts up to this length are short. Source: AlignedServe's synthetic mix (short below 1K)."""
 
 MAX_CONTEXT_TOKENS = 65_536
 """In place of OPT's 2,048 positions, which the published lengths exceed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How much a size of a study runs.
-
-    Attributes:
-        num_requests: requests of a job.
-        num_seeds: replications of a job.
-    """
-
-    num_requests: int
-    num_seeds: int
 
 
 SCALES = {

@@ -20,8 +20,8 @@ from experiments.studies.alignedserve.measures import (
 from experiments.studies.alignedserve.mixes import synthetic
 from experiments.studies.alignedserve.notes import sizes_of
 from experiments.studies.alignedserve.systems import ALIGNED, BOUNDED, NO_LENGTHS
-from experiments.studies.feather.measures import Measure
 from experiments.studies.findings import Row
+from experiments.studies.measured import Measure
 
 SIZES_GB = (10, 20, 50, 100, 250, 800)
 

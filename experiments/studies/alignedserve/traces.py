@@ -20,8 +20,8 @@ from experiments.studies.alignedserve.measures import (
 from experiments.studies.alignedserve.mixes import AZURE, LONGBENCH, SHAREGPT
 from experiments.studies.alignedserve.notes import sizes_of
 from experiments.studies.alignedserve.systems import ALIGNED, DISTSERVE
-from experiments.studies.feather.measures import Measure
 from experiments.studies.findings import Row
+from experiments.studies.measured import Measure
 
 _PLACES = {1.0: SHAREGPT, 2.0: LONGBENCH, 3.0: AZURE}
 

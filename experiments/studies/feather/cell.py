@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from experiments.studies.feather.load import Load, Scale
+from experiments.studies.feather.load import Load
 from experiments.studies.feather.variants import Variant
+from experiments.studies.measured import Scale
 from experiments.studies.runs import Case
 
 MACHINE: Mapping[str, str] = {

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from experiments.stats.intervals import Interval
 from experiments.studies.base import Bench, Study
 from experiments.studies.feather.cell import DECIDES
-from experiments.studies.feather.measures import MAKESPAN, OUTPUT, TPOT, Measure
+from experiments.studies.feather.measures import MAKESPAN, OUTPUT, TPOT
 from experiments.studies.feather.rows import SeriesRow, claim_row
 from experiments.studies.feather.single_batch import batch_case
 from experiments.studies.feather.sweep import series_rows
 from experiments.studies.findings import Findings, Section
+from experiments.studies.measured import Measure
 from experiments.studies.runs import Simulated
 
 if TYPE_CHECKING:

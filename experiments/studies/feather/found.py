@@ -1,13 +1,11 @@
 """Runs the jobs of a study of Feather and reads what they measured, seed by seed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.stats.intervals import Interval, mean_interval
 from experiments.studies.base import Bench
 from experiments.studies.conduct import JOBS
 from experiments.studies.feather.cell import Cell
@@ -15,12 +13,12 @@ from experiments.studies.feather.group_service import service_of
 from experiments.studies.feather.load import SCALES, Load
 from experiments.studies.feather.measures import (
     IntArray,
-    Measure,
     longest_wait_s,
     of_metrics,
     recomputed_tokens,
     served_at_half_time,
 )
+from experiments.studies.measured import Measured
 from experiments.studies.runs import Case, Simulated
 from experiments.sweep.replication import load_workload, replicated
 
@@ -28,30 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a job measured.
-
-    Attributes:
-        cell: the job.
-        values: of each seed, by the keys of `Measure`.
-    """
-
-    cell: Cell
-    values: tuple[Mapping[str, float], ...]
-
-    def samples(self, measure: Measure) -> list[float]:
-        """A measure of each seed, in its unit; NaN where a run has none."""
-        return [measure.factor * one.get(measure.key, float("nan")) for one in self.values]
-
-    def interval(self, measure: Measure) -> Interval:
-        """Mean over the seeds and its 95 % interval, in the unit of the measure."""
-        return mean_interval(self.samples(measure))
-
-    def ratio(self, other: "Found", measure: Measure) -> Interval:
-        """Of this to another one, seed by seed on the same draws."""
-        pairs = zip(self.samples(measure), other.samples(measure), strict=True)
-        return mean_interval([mine / yours if yours else float("nan") for mine, yours in pairs])
+Found = Measured[Cell]
 
 
 def run_cells(bench: Bench, cells: Sequence[Cell]) -> list[Found]:

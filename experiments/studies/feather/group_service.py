@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.studies.feather.measures import FloatArray, IntArray, Measure
+from experiments.studies.feather.measures import FloatArray, IntArray
+from experiments.studies.measured import Measure
 
 if TYPE_CHECKING:
     import pandas as pd

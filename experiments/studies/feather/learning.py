@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.studies.feather.measures import Measure
+from experiments.studies.measured import Measure
 from policies.batching.feather.history import COLUMNS
 from policies.batching.feather.learner import ADD, MAX_LOSS, TABLE_SHAPE
 from policies.batching.feather.learner_state import LearnerState

@@ -2,23 +2,12 @@
 
 from dataclasses import dataclass
 
+from experiments.studies.measured import Scale
+
 WARM_S_PER_TOKEN = 3e-4
 """Time that one prefix token of the warm start is given (ours: twice what a 13B model takes)."""
 
 WARM_MARGIN_S = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How much a size of a study runs.
-
-    Attributes:
-        num_requests: requests of a job.
-        num_seeds: replications of a job.
-    """
-
-    num_requests: int
-    num_seeds: int
 
 
 SCALES = {

@@ -1,11 +1,12 @@
 """What the studies of Feather measure, seed by seed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from experiments.studies.measured import Measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,23 +16,6 @@ IntArray = npt.NDArray[np.int64]
 
 BLOCK_TOKENS = 16
 """Only whole KV blocks of a prefix are found again (vLLM)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A quantity.
-
-    Attributes:
-        key: its name among the values of a run.
-        title: in tables.
-        unit: in tables.
-        factor: from the value of a run to that unit.
-    """
-
-    key: str
-    title: str
-    unit: str
-    factor: float = 1.0
 
 
 OUTPUT = Measure("output_tokens_per_s", "output", "tokens/s")

@@ -1,6 +1,7 @@
 """What a reader of any study of Feather must know."""
 
-from experiments.studies.feather.load import SCALES, Scale
+from experiments.studies.feather.load import SCALES
+from experiments.studies.measured import Scale
 
 _COMMON = (
     "Feather as its public code has it (docs/policies/feather.md): learner ucb1, 50 tokens a "

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from experiments.stats.intervals import Interval
 from experiments.studies.feather.found import Found
-from experiments.studies.feather.measures import OUTPUT, Measure
+from experiments.studies.feather.measures import OUTPUT
 from experiments.studies.findings import REPORTED, Row
+from experiments.studies.measured import Measure
 
 AGREES, DISAGREES, NOT_DISTINGUISHABLE = "agrees", "disagrees", "not distinguishable"
 """Verdicts of a row with a claim; `reported`: nobody claimed anything."""

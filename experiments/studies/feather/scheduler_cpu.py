@@ -21,7 +21,7 @@ from experiments.studies.feather.cpu_cells import (
 from experiments.studies.feather.cpu_claims import Table, claims, slowdowns
 from experiments.studies.feather.found import run_cells
 from experiments.studies.feather.load import SCALES
-from experiments.studies.feather.measures import CPU_REQUEST, CPU_SHARE, OUTPUT, Measure
+from experiments.studies.feather.measures import CPU_REQUEST, CPU_SHARE, OUTPUT
 from experiments.studies.feather.notes import seeds_note
 from experiments.studies.feather.rows import SeriesRow, measured_row
 from experiments.studies.feather.sweep import series_rows
@@ -33,6 +33,7 @@ from experiments.studies.feather.variants import (
     RADIX_COST,
 )
 from experiments.studies.findings import Findings, Section
+from experiments.studies.measured import Measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,11 +8,12 @@ from experiments.studies.base import Bench, Study
 from experiments.studies.feather.cell import DECIDES, Cell
 from experiments.studies.feather.found import Found, run_cells
 from experiments.studies.feather.load import Load
-from experiments.studies.feather.measures import MEASURES, OUTPUT, WAIT, Measure
+from experiments.studies.feather.measures import MEASURES, OUTPUT, WAIT
 from experiments.studies.feather.notes import notes_of
 from experiments.studies.feather.rows import SeriesRow, claim_row, measured_row, ratio_title
 from experiments.studies.feather.variants import MAIN, Variant
 from experiments.studies.findings import Findings, Row, Section
+from experiments.studies.measured import Measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

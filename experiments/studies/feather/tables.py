@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.studies.base import Bench
 from experiments.studies.conduct import JOBS
 from experiments.studies.feather.cell import Cell
-from experiments.studies.feather.load import Scale
+from experiments.studies.measured import Scale
 from experiments.studies.runs import Case
 from experiments.sweep.replication import replication_seed
 from sim.errors import ConfigError

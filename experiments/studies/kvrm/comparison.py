@@ -17,11 +17,11 @@ from experiments.studies.kvrm.measures import (
     PRINTED,
     RESERVED,
     STEP_P999,
-    Measure,
 )
 from experiments.studies.kvrm.notes import COMMON
 from experiments.studies.kvrm.over_time import SECTIONS, rows_over_time
 from experiments.studies.kvrm.variants import AS_MEASURED, KV_RM, MAIN, STAGED, Variant
+from experiments.studies.measured import Measure
 from experiments.studies.runs import Case, Simulated
 
 if TYPE_CHECKING:

@@ -1,26 +1,7 @@
 """What the studies of executors measure."""
 
-from dataclasses import dataclass
-
+from experiments.studies.measured import Measure
 from sim.units import GIB
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A metric.
-
-    Attributes:
-        key: its name in result.json.
-        title: in tables.
-        unit: in tables.
-        factor: from the value of a run to that unit.
-    """
-
-    key: str
-    title: str
-    unit: str
-    factor: float = 1.0
-
 
 OUTPUT = Measure(key="output_tokens_per_s", title="output", unit="tokens/s")
 STEP_P99 = Measure(key="step_p99_s", title="step p99", unit="ms", factor=1e3)

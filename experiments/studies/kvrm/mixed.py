@@ -1,10 +1,11 @@
 """`kvrm_mixed`: short and long requests in one batch, under every executor."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from experiments.studies.kvrm.comparison import ExecutorComparison, Load
 from experiments.studies.kvrm.variants import MAIN
+from experiments.studies.measured import Scale
 
 LONG_SHARES = (0.0, 0.1, 0.3)
 """Share of requests whose prompt is long."""
@@ -15,20 +16,10 @@ OUTPUT = "{kind: lognormal, mean: 200, cv: 0.7, low: 10, high: 800}"
 """Tokens (ours): slots of 8,192 hold all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How much a size runs.
-
-    Attributes:
-        num_requests: requests of a job.
-        num_seeds: replications of a job.
-    """
-
-    num_requests: int
-    num_seeds: int
-
-
-SCALES = {"quick": Scale(800, 3), "full": Scale(2000, 10)}
+SCALES = {
+    "quick": Scale(num_requests=800, num_seeds=3),
+    "full": Scale(num_requests=2000, num_seeds=10),
+}
 
 SMALL_MODEL = {"model": "qwen2_5_0_5b", "hardware": "h100_sxm"}
 """Small steps on a fast GPU: launches are not hidden."""
