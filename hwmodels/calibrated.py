@@ -22,7 +22,7 @@ from hwmodels.model_shape import ModelShape
 from hwmodels.roofline import RooflineCost
 from hwmodels.roofline_ledger import IntArray
 from hwmodels.work import all_reduce_bytes, num_all_reduces, small_ops_bytes
-from sim.interfaces import CostModel, DecodeBatchView, FloatArray, PrefillChunk
+from sim.interfaces import CostLedger, CostModel, DecodeBatchView, FloatArray, PrefillChunk
 from sim.step_ends import StepEnds
 
 _BLOCK = 128
@@ -162,7 +162,7 @@ class CalibratedCost(CostModel):
         names += ["moe"] if self.shard.num_experts else []
         return names + (["all_reduce"] if self.tensor_parallel > 1 else [])
 
-    def open_ledger(self) -> CalibratedLedger:
+    def open_ledger(self) -> CostLedger:
         """An empty ledger for one instance."""
         return CalibratedLedger(self)
 

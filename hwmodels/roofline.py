@@ -25,7 +25,7 @@ from hwmodels.work import (
     num_all_reduces,
     small_ops_bytes,
 )
-from sim.interfaces import CostModel, DecodeBatchView, FloatArray, PrefillChunk
+from sim.interfaces import CostLedger, CostModel, DecodeBatchView, FloatArray, PrefillChunk
 from sim.step_ends import StepEnds
 
 _MAX_SCALAR_STEPS = 96
@@ -156,7 +156,7 @@ class RooflineCost(CostModel):
         """Duration of the next step with decodes and prefill chunks, seconds."""
         return self.open_ledger().mixed_step_s(batch, chunks)
 
-    def open_ledger(self) -> RooflineLedger:
+    def open_ledger(self) -> CostLedger:
         """An empty ledger for one instance."""
         ledger = RooflineLedger(self)
         ledger.write_chunk_ends = ledger.price_chunks

@@ -23,6 +23,7 @@ from sim.kv_cache import KvCache
 from sim.loads import DelayedView, Loads, PublishedView
 from sim.looped_instance import CheckedLoopedInstance, LoopedInstance
 from sim.paged_kv_cache import PagedKvCache
+from sim.policy_flags import check_flags
 from sim.prefix_tree import BlockGeometry, PrefixTree
 from sim.prefix_views import PrefixViews, Route, refuse_to_match
 from sim.recorder import OVER_CAPACITY, OVER_MODEL_LEN, REFUSED, RequestLog
@@ -134,6 +135,7 @@ class Cluster:
     def _make_instance(self, index: int, geometry: BlockGeometry, tree: PrefixTree) -> Instance:
         spec = self._spec_of(index)
         cost, policy = spec.cost, spec.batching(index)
+        check_flags(policy)
         macro_steps = spec.macro_steps
         scheduled = executed = pager = None
         if isinstance(cost, ExecutedCost):

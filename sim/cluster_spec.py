@@ -9,12 +9,19 @@ from sim.errors import ConfigError
 from sim.front_end import FrontEnd
 from sim.interfaces import AdmissionPolicy, BatchPolicy, CostModel, EvictionPolicy, Router
 from sim.scheduler_cost import SchedulerCost
+from sim.shadowed_attributes import refuse_shadowed
 from sim.tie_shift import refuse_shift
 from sim.tiers.spec import TierSpec
 
 MAX_INSTANCES = 65_536
 MAX_BLOCK_TOKENS = 65_536
 """Bounds that no real cluster comes near; beyond them memory runs out without a word."""
+
+_WHOLE_NUMBERS = ("num_instances", "num_gpu_blocks", "block_tokens", "max_model_len", "tie_shift")
+_SWITCHES = (
+    *("prefix_caching", "macro_steps", "assume_dispatches"),
+    *("record_costs", "record_decisions", "check"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,9 @@ class ClusterSpec:
         Raises:
             ConfigError: names the value and what is allowed.
         """
+        self._check_types()
+        for part in (self.rules, self.cost):
+            refuse_shadowed(part)
         if not 1 <= self.num_instances <= MAX_INSTANCES:
             raise ConfigError(
                 f"cluster.num_instances={self.num_instances}: must be 1 to {MAX_INSTANCES:,}"
@@ -136,6 +146,18 @@ class ClusterSpec:
             self.disaggregation.validate(self)
         if self.tiers is not None:
             self.tiers.validate(self)
+
+    def _check_types(self) -> None:
+        """Numbers of other libraries and truth in disguise end here, not inside the engine."""
+        for name in _WHOLE_NUMBERS:
+            value = getattr(self, name)
+            is_left_out = value is None and name == "max_model_len"
+            if type(value) is not int and not is_left_out:
+                raise ConfigError(f"ClusterSpec.{name}={value!r}: must be an int")
+        for name in _SWITCHES:
+            value = getattr(self, name)
+            if type(value) is not bool:
+                raise ConfigError(f"ClusterSpec.{name}={value!r}: must be True or False")
 
     def _refuse_unreported_prefixes(self) -> None:
         """A router cannot hear late of a cache that reports no events."""

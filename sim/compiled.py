@@ -71,29 +71,45 @@ def _refuse(line: str) -> NoReturn:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a folder holds a whole build."""
-    return (folder / _COMPLETE).is_file()
+    """Whether a folder holds a whole build: every file has the size that it was made with."""
+    try:
+        lines = (folder / _COMPLETE).read_text(encoding="utf-8").splitlines()
+        files = [line.split(" ", 1) for line in lines]
+        return bool(files) and all(
+            (folder / name).stat().st_size == int(size) for size, name in files
+        )
+    except (OSError, ValueError):
+        return False
 
 
 def mark_complete(folder: Path) -> None:
     """Say that a folder holds a whole build."""
-    (folder / _COMPLETE).touch()
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [f"{path.stat().st_size} {path.relative_to(folder).as_posix()}\n" for path in files]
+    (folder / _COMPLETE).write_text("".join(lines), encoding="utf-8")
 
 
 def builds_folder() -> Path:
     """Folder of all builds; if not said otherwise, it goes with the Python environment."""
     named = os.environ.get(FOLDER)
-    return Path(named).absolute() if named else Path(sys.prefix) / "flocksim-compiled"
+    if named and not Path(named).is_absolute():
+        _refuse(f"{FOLDER}={named}: must be an absolute path")
+    return Path(named) if named else Path(sys.prefix) / "flocksim-compiled"
 
 
 def build_folder() -> Path:
     """Folder of the build of these sources for this Python, whether it exists or not."""
+    return builds_folder() / digest_of(sources_root())
+
+
+def digest_of(root: Path) -> str:
+    """Name of a build of the packages in `root` for this Python."""
     digest = hashlib.sha256(EXTENSION_SUFFIXES[0].encode())
-    for path in source_files():
+    for path in source_files(root):
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(sources_root()).as_posix()}\0{len(content)}\0".encode())
+        digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
-    return builds_folder() / digest.hexdigest()[:16]
+    return digest.hexdigest()[:16]
 
 
 def sources_root() -> Path:
@@ -101,8 +117,7 @@ def sources_root() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
-def source_files() -> list[Path]:
-    """Every source on which a build depends, in the same order everywhere."""
-    root = sources_root()
+def source_files(root: Path) -> list[Path]:
+    """Every source below `root` on which a build depends, in the same order everywhere."""
     found = (path for package in PACKAGES for path in (root / package).rglob("*.py"))
     return sorted(found, key=lambda path: path.relative_to(root).as_posix())

@@ -161,11 +161,11 @@ class Instance(InstanceState):
             start_s = now_s if step == completed else view[step - 1]
             if chunks:
                 if num_steps == 1:
-                    view[step] = start_s + self._mixed_step_s(batch, chunks)
+                    view[step] = start_s + float(self._mixed_step_s(batch, chunks))
                 else:
                     self._begin_chunks(num_steps, start_s)
             elif num_steps == 1:
-                view[step] = start_s + self._decode_step_s(batch)
+                view[step] = start_s + float(self._decode_step_s(batch))
             else:
                 self._write_run_ends(batch, num_steps, start_s, ends, step)
             self._run_steps = num_steps

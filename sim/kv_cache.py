@@ -390,9 +390,8 @@ class KvCache:
 
     def _append_by_key(self, extent: Extent) -> None:
         assert self._eviction is not None
-        extent.key = self._eviction.key(
-            extent.owner, extent.first, extent.num_blocks, self._num_releases
-        )
+        key = self._eviction.key(extent.owner, extent.first, extent.num_blocks, self._num_releases)
+        extent.key = float(key)
         self._num_releases += 1
         self.queue.insert_by_key(extent)
 

@@ -69,10 +69,6 @@ class Loads:
             self._count_chunks()
         return self.prefill_tokens
 
-    @queued_prefill_tokens.setter
-    def queued_prefill_tokens(self, tokens: MutableSequence[int]) -> None:
-        self.prefill_tokens = tokens
-
     def note_chunk_run(self, instance: "InstanceState", planned_s: float) -> None:
         """An instance runs chunk after chunk of a prompt, the second one planned at `planned_s`."""
         i = instance.instance_id

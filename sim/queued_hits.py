@@ -37,7 +37,7 @@ class QueuedHits:
         match_sparsely: Callable[[Request], SparseMatch] | None = None,
     ) -> None:
         self._loads = loads
-        self._decide = router.route
+        self._decide: Callable[[Request, ClusterView, float], Any] = router.route
         self._match = match
         self._match_sparsely = match_sparsely
         self._request_id = -1
@@ -62,7 +62,7 @@ class QueuedHits:
 
     def route(self, request: Request, view: ClusterView, now_s: float) -> Any:
         """The router's decision, whatever it is; what it expects to be hit there is noted."""
-        choice: Any = self._decide(request, view, now_s)
+        choice = self._decide(request, view, now_s)
         if self._request_id == request.request_id:
             if self._more is not None:
                 base = self._base

@@ -93,10 +93,10 @@ class Sglang:
         }
         for name, share in shares.items():
             if not 0 < share <= 1:
-                raise ConfigError(f"engine.{name}={share}: must be above 0 and at most 1")
+                raise ConfigError(f"engine.{name}={share:g}: must be above 0 and at most 1")
         if not 0 <= schedule_conservativeness < float("inf"):
             raise ConfigError(
-                f"engine.schedule_conservativeness={schedule_conservativeness}: "
+                f"engine.schedule_conservativeness={schedule_conservativeness:g}: "
                 "must be finite and >= 0"
             )
         self.lag = 0

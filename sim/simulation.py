@@ -68,7 +68,7 @@ def simulate(
     is_interrupted = False
     try:
         with rare_collections(), stop_on_interrupt(clock):
-            clock.run_calls(horizon_s)
+            clock.run_calls(None if horizon_s is None else float(horizon_s))
     except KeyboardInterrupt:
         is_interrupted = True
     if not is_interrupted and horizon_s is None:

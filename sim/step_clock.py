@@ -13,11 +13,16 @@ from typing import Any
 
 import simpy
 
+from sim.pending_signals import handle_pending_signals
+
 STOP = -1
 ARRIVAL, TRANSFER, STEP_END, HANDOVER, FOLLOW_UP, IDLE_WAKE = range(2, 8)
 """Order at equal time, after SimPy's own events (0 and 1). What prefills hand over, and a follow-up
 (an arrival that something of the same instant released) come after the step ends. An idle instance
 plans after all arrivals of the instant."""
+
+CALLS_PER_LOOK = 1024
+"""Calls between two looks for Ctrl-C."""
 
 Receiver = Callable[[int], None]
 """Called with the key of the call. A call cannot be taken back: a receiver that has asked for a
@@ -49,9 +54,12 @@ class StepClock(simpy.Environment):
 
     def run_calls(self, until_s: float | None = None) -> None:
         """Serve calls and events in order until none is left, or up to `until_s` (not included)."""
-        queue = self.queue
+        queue, num_served = self.queue, 0
         limit_s = inf if until_s is None else until_s
         while queue:
+            num_served += 1
+            if num_served % CALLS_PER_LOOK == 0:
+                handle_pending_signals()
             time_s, order, key, receiver = call = heappop(queue)
             if time_s >= limit_s:
                 heappush(queue, call)

@@ -1,30 +1,28 @@
-"""Builds of the compiled engine: made, tried out, put in place, removed."""
+"""Makes a build of the compiled engine: copied, translated, tried out, put in place."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+from experiments.compiling.builds import new_folder, put, remove_old_builds
 from sim import compiled
 from sim.errors import ConfigError
 
 PACKAGES = ("sim", "hwmodels", "hwmodels.attention")
 """Packages that name modules in `COMPILED`."""
 
-MAX_BUILDS = 3
-"""Builds that stay, the newest ones: those of sources as they were before may come back."""
-
-TRY = "import sim.simulation, hwmodels.calibrated, hwmodels.roofline"
-"""What must run with a new build."""
-
 _NEEDS = "pip install 'flocksim[compile]'"
+
+_STRAYS = ("CFLAGS", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDSHARED", "MYPYPATH")
+"""Variables that would change what is built; the compiler alone may be chosen (CC)."""
 
 
 def module_files() -> list[str]:
@@ -41,7 +39,11 @@ def why_impossible() -> str | None:
     missing = [name for name in ("mypyc", "setuptools") if find_spec(name) is None]
     if missing:
         return f"{' and '.join(missing)} not installed: {_NEEDS}"
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    said = os.environ.get("CC", "")
+    try:
+        compiler = shlex.split(said or sysconfig.get_config_var("CC") or "cc")[0]
+    except (ValueError, IndexError):
+        return f"CC={said!r}: must be the command of a C compiler"
     if os.name != "nt" and shutil.which(compiler) is None:
         return f"no C compiler: {compiler} not found (Debian: gcc; macOS: xcode-select --install)"
     header = Path(sysconfig.get_path("include")) / "Python.h"
@@ -57,93 +59,67 @@ def build() -> Path:
         The folder of the build.
 
     Raises:
-        ConfigError: it does not compile, or does not run.
+        ConfigError: it does not compile, or does not run, or a source was edited meanwhile.
         OSError: the folder of builds cannot be written.
     """
     target = compiled.build_folder()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="flocksim-compile-") as name:
-        work = Path(name)
+    with new_folder(target.parent) as work:
         for package in compiled.PACKAGES:
-            shutil.copytree(
-                compiled.sources_root() / package,
-                work / package,
-                ignore=lambda folder, names: [n for n in names if not _is_source(folder, n)],
-            )
-        made = work / "made"
+            _copy_sources(compiled.sources_root() / package, work / package)
+        if compiled.digest_of(work) != target.name:
+            raise ConfigError("a source was edited while it was copied: try again")
+        made = work / "builds" / target.name
         script = Path(__file__).with_name("translate.py")
-        command = [sys.executable, "-P", str(script), str(made), *module_files()]
-        _run(command, work, target.with_suffix(".log"))
+        _run([sys.executable, "-P", str(script), str(made), *module_files()], work, target)
         compiled.mark_complete(made)
-        _put(made, target)
-    _try_out(target)
-    forget_old_builds(target)
+        try_out(made)
+        put(made, target)
+    remove_old_builds(target)
     return target
 
 
-def remove_builds() -> list[Path]:
-    """Remove every build of this environment; returns what was there."""
-    folder = compiled.builds_folder()
-    if not folder.is_dir():
-        return []
-    found = sorted(path for path in folder.iterdir() if path.is_dir())
-    shutil.rmtree(folder)
-    return found
+def try_out(folder: Path) -> None:
+    """Import every compiled module from a build, and see that arithmetic is Python's.
+
+    Raises:
+        ConfigError: it does not run as it should.
+    """
+    modules = [file.removesuffix(".py").replace("/", ".") for file in module_files()]
+    script = Path(__file__).with_name("trial.py")
+    environment = {compiled.SWITCH: "1", compiled.FOLDER: str(folder.parent)}
+    paths = [str(compiled.sources_root()), os.environ.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    _run([sys.executable, "-P", str(script), str(folder), *modules], None, folder, environment)
 
 
-def _is_source(folder: str, name: str) -> bool:
-    return name.endswith(".py") or (Path(folder, name).is_dir() and name != "__pycache__")
+def _copy_sources(source: Path, copy: Path) -> None:
+    for path in source.rglob("*.py"):
+        target = copy / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
 
 
-def _run(command: list[str], work: Path, log: Path) -> None:
-    environment = {**os.environ, compiled.SWITCH: "0"}
+def _run(
+    command: list[str], folder: Path | None, target: Path, more: dict[str, str] | None = None
+) -> None:
+    """Run a process of the build; what it says is kept beside the build if it fails."""
+    kept = {name: value for name, value in os.environ.items() if name not in _STRAYS}
+    environment = {**kept, compiled.SWITCH: "0", **(more or {})}
+    log = compiled.builds_folder() / f"{target.name}.log"
     done = subprocess.run(
-        command, cwd=work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if done.returncode:
+        log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(done.stdout)
         _fail(done.stdout.decode(errors="replace"), log)
     log.unlink(missing_ok=True)
 
 
-def _put(made: Path, target: Path) -> None:
-    """Move a build into place at once, so that nobody ever sees half of it."""
-    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
-    try:
-        shutil.copytree(made, beside / "made")
-        shutil.rmtree(target, ignore_errors=True)
-        (beside / "made").rename(target)
-    except OSError:
-        if not compiled.is_complete(target):  # else another process was quicker
-            raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _try_out(target: Path) -> None:
-    command = [sys.executable, "-c", TRY]
-    environment = {**os.environ, compiled.SWITCH: "1"}
-    root = compiled.sources_root()
-    done = subprocess.run(
-        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    if done.returncode:
-        log = target.with_suffix(".log")
-        log.write_bytes(done.stdout)
-        shutil.rmtree(target, ignore_errors=True)
-        _fail(done.stdout.decode(errors="replace"), log)
-
-
 def _fail(output: str, log: Path) -> NoReturn:
-    lines = [line.strip() for line in output.splitlines() if "error" in line.lower()]
-    said = lines[0] if lines else (output.strip().splitlines() or ["nothing was said"])[-1]
+    """Say the first line that is marked as an error, else the last one."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    marked = [line for line in lines if re.search(r"(^|\s)(fatal )?error: ", line)]
+    said = (marked or lines[-1:] or ["nothing was said"])[0]
+    said = said if len(said) <= 200 else said[:197] + "..."
     raise ConfigError(f"the engine does not compile here: {said} (all of it: {log})")
-
-
-def forget_old_builds(newest: Path) -> None:
-    """Remove the oldest builds beside a new one."""
-    builds = [path for path in newest.parent.iterdir() if compiled.is_complete(path)]
-    builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in builds[MAX_BUILDS:]:
-        if path != newest:
-            shutil.rmtree(path, ignore_errors=True)

@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from experiments.cli import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_OK, complain
 from experiments.compiling import builder
+from experiments.compiling.builds import remove_builds
 from experiments.one_line_parser import OneLineParser
 from sim import compiled
 from sim.errors import ConfigError
@@ -88,19 +90,30 @@ def _run(options: argparse.Namespace, wish: str) -> int:
         print(status(wish))
         return EXIT_OK
     if options.remove:
-        removed = builder.remove_builds()
+        removed = remove_builds()
         print(f"removed {len(removed)} build{'' if len(removed) == 1 else 's'}")
         return EXIT_OK
-    if compiled.is_complete(compiled.build_folder()) and not options.force:
-        print(f"already compiled: {compiled.build_folder()}")
-        return EXIT_OK
     try:
-        _compile()
+        if not options.force and _is_sound(compiled.build_folder()):
+            print(f"already compiled: {compiled.build_folder()}")
+        else:
+            _compile()
     except (ConfigError, OSError) as error:
         if not options.if_possible:
             raise
         print(f"{NAME}: not compiled, flocksim runs as plain Python: {error}")
     return EXIT_OK
+
+
+def _is_sound(folder: Path) -> bool:
+    """Whether a build is there and runs; else it is made anew."""
+    if not compiled.is_complete(folder):
+        return False
+    try:
+        builder.try_out(folder)
+    except ConfigError:
+        return False
+    return True
 
 
 def _compile() -> None:

@@ -13,6 +13,9 @@ from setuptools import setup
 
 _MYPY = ("--config-file=", "--explicit-package-bases", "--ignore-missing-imports")
 
+_EXACT = ("-fno-fast-math", "-ffp-contract=off")
+"""Python's arithmetic: every operation rounded by itself, nothing reordered."""
+
 
 def translate(out: Path, files: list[str]) -> None:
     """Compile the modules in `files` into `out`, which then has the same folders."""
@@ -20,14 +23,16 @@ def translate(out: Path, files: list[str]) -> None:
         [*_MYPY, *files], opt_level="3", debug_level="0", group_name="flocksim_engine"
     )
     if os.name != "nt":
-        for extension in extensions:  # a product and a sum in one rounding are not Python's
-            extension.extra_compile_args.append("-ffp-contract=off")
+        for extension in extensions:
+            extension.extra_compile_args.extend(_EXACT)
+            extension.extra_link_args.append(_EXACT[0])
+    build = ("build_ext", "--build-lib", str(out), "--build-temp", "objects")
     setup(
         name="flocksim-engine",
         packages=[],
         py_modules=[],
         ext_modules=extensions,
-        script_args=["build_ext", "--build-lib", str(out), "--build-temp", "objects"],
+        script_args=["--no-user-cfg", *build],
     )
 
 

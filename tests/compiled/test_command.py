@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from experiments.compiling import builder, command
+from experiments.compiling.builds import remove_old_builds
 from sim import compiled
+from sim.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,20 +72,56 @@ def test_a_build_is_made_told_used_and_removed(
     assert not builds.exists()
 
 
-def test_the_newest_builds_stay(builds: Path) -> None:
-    folders = [builds / str(k) for k in range(6)]
+def a_build(folder: Path) -> Path:
+    """Something that looks like a build."""
+    (folder / "sim").mkdir(parents=True)
+    (folder / "sim" / "module.so").write_bytes(b"code")
+    compiled.mark_complete(folder)
+    return folder
+
+
+def name(number: int) -> str:
+    return f"{number:016x}"
+
+
+def test_the_newest_builds_stay_and_leftovers_go(builds: Path) -> None:
+    folders = [a_build(builds / name(k)) for k in range(6)]
     for age, folder in enumerate(folders):
-        folder.mkdir(parents=True)
-        compiled.mark_complete(folder)
         os.utime(folder, (1e9 - age, 1e9 - age))
-    builder.forget_old_builds(folders[5])
-    assert sorted(path.name for path in builds.iterdir()) == ["0", "1", "2", "5"]
+    (builds / ".new-interrupted").mkdir()
+    os.utime(builds / ".new-interrupted", (1e9, 1e9))
+    (builds / ".new-in-work").mkdir()
+    remove_old_builds(folders[5])
+    left = [".new-in-work", *map(name, (0, 1, 2, 5))]
+    assert sorted(path.name for path in builds.iterdir()) == left
+
+
+def test_a_damaged_build_is_none(builds: Path) -> None:
+    folder = a_build(builds / name(0))
+    assert compiled.is_complete(folder)
+    (folder / "sim" / "module.so").write_bytes(b"cod")
+    assert not compiled.is_complete(folder)
+    (folder / "sim" / "module.so").unlink()
+    assert not compiled.is_complete(folder)
+    (folder / "complete").write_text("rubbish")
+    assert not compiled.is_complete(folder)
+
+
+def test_only_builds_are_removed(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a_build(builds / name(7))
+    (builds / "thesis").mkdir()
+    (builds / "thesis" / "chapter.log").touch()
+    (builds / "notes.log").touch()
+    (builds / f"{name(7)}.log").touch()
+    assert command.run_command(["--remove"]) == 0
+    assert capsys.readouterr().out == "removed 1 build\n"
+    assert sorted(path.name for path in builds.iterdir()) == ["notes.log", "thesis"]
+    assert (builds / "thesis" / "chapter.log").exists()
 
 
 def test_status_without_a_build(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run_command(["--status"]) == 0
-    (builds / "another").mkdir(parents=True)
-    compiled.mark_complete(builds / "another")
+    a_build(builds / name(1))
     assert command.run_command(["--status"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "plain Python: not compiled (flocksim-compile)",
@@ -138,14 +176,72 @@ def test_what_does_not_compile_is_one_line_and_a_log(
     assert "no_such_module" in log.read_text()
 
 
-@pytest.mark.usefixtures("compiles_here", "builds", "one_module")
-def test_a_build_that_does_not_run_is_removed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("compiles_here", "one_module")
+def test_a_build_that_does_not_run_is_not_put_in_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], builds: Path
 ) -> None:
-    monkeypatch.setattr(builder, "TRY", "raise RuntimeError('an error of its own')")
-    assert command.run_command([]) == 2
-    assert "RuntimeError: an error of its own" in capsys.readouterr().err
-    assert not compiled.is_complete(compiled.build_folder())
+    def refuse(folder: Path) -> None:
+        assert compiled.is_complete(folder)
+        raise ConfigError("it does not run")
+
+    kept = a_build(compiled.build_folder())
+    monkeypatch.setattr(builder, "try_out", refuse)
+    assert command.run_command(["--force"]) == 2
+    assert capsys.readouterr().err == "flocksim-compile: error: it does not run\n"
+    assert compiled.is_complete(kept)
+    assert [path.name for path in builds.iterdir()] == [kept.name]
+
+
+@pytest.mark.usefixtures("one_module")
+def test_a_build_that_is_not_what_it_should_be_is_found_out(builds: Path) -> None:
+    with pytest.raises(ConfigError, match=r"error: sim\.step_ends is not compiled"):
+        builder.try_out(a_build(compiled.build_folder()))
+
+
+@pytest.mark.usefixtures("compiles_here")
+@pytest.mark.parametrize("flags", [{"CFLAGS": "-Ofast"}, {"CC": "gcc -ffast-math"}])
+def test_flags_that_change_arithmetic_have_no_effect(
+    builds: Path, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "module_files", lambda: ["sim/step_ends.py"])
+    for variable, value in flags.items():
+        monkeypatch.setenv(variable, value)
+    assert command.run_command([]) == 0
+    question = "import sim.step_ends; print(sim.step_ends.__file__, 5e-324)"
+    environment = {**os.environ, compiled.SWITCH: "1"}
+    said = subprocess.check_output([sys.executable, "-c", question], cwd=ROOT, env=environment)
+    assert said.decode().split() == [str(next(builds.glob("*/sim/step_ends.*"))), "5e-324"]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("gcc -Werror a.c\na.c:3: error: no such thing\nerror: command failed", "a.c:3: error: no"),
+        ('  raise RuntimeError("an error")\nRuntimeError: last line\n', "RuntimeError: last line"),
+        ("", "nothing was said"),
+    ],
+)
+def test_the_line_that_says_why_is_found(
+    said: str, line: str, builds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = subprocess.CompletedProcess([], 1, said.encode())
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(ConfigError, match=f"does not compile here: {line}"):
+        builder.try_out(builds / name(3))
+    assert (builds / f"{name(3)}.log").read_text() == said
+
+
+@pytest.mark.parametrize("compiler", [" ", 'gcc "x'])
+def test_a_compiler_that_cannot_be_read_is_one_line(builds: Path, compiler: str) -> None:
+    done = run(builds=builds, CC=compiler)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"CC={compiler!r}: must be the command of a C compiler" in done.stderr
+
+
+def test_a_relative_folder_of_builds_is_refused() -> None:
+    done = run("--status", builds=Path("builds"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "FLOCKSIM_COMPILED_DIR=builds: must be an absolute path" in done.stderr
 
 
 def test_builds_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:

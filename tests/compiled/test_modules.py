@@ -20,7 +20,7 @@ def test_lists_are_in_order(package: str) -> None:
 
 
 def test_every_package_that_names_modules_is_known() -> None:
-    found = [path for path in source_files() if "\nCOMPILED = " in path.read_text()]
+    found = [path for path in source_files(sources_root()) if "\nCOMPILED = " in path.read_text()]
     assert sorted(path.relative_to(sources_root()).parent.as_posix() for path in found) == sorted(
         package.replace(".", "/") for package in PACKAGES
     )

@@ -29,7 +29,7 @@ def live_view(
     loads.num_running = list(running)
     loads.num_requests = [w + r for w, r in zip(waiting, running, strict=True)]
     if queued is not None:
-        loads.queued_prefill_tokens = list(queued)
+        loads.prefill_tokens = list(queued)
     return loads
 
 

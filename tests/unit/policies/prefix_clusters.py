@@ -26,7 +26,7 @@ def view_of(
     loads.num_waiting = list(waiting or [0] * n)
     loads.num_running = list(running or [0] * n)
     loads.num_requests = [w + r for w, r in zip(loads.num_waiting, loads.num_running, strict=True)]
-    loads.queued_prefill_tokens = list(queued or [0] * n)
+    loads.prefill_tokens = list(queued or [0] * n)
     loads.queued_hit_tokens = list(queued_hits or [0] * n)
     hits, held, usage = matched or [0] * n, kv_tokens or [0] * n, kv_usage or [0.0] * n
     loads.match = lambda _request: list(hits)
