@@ -120,9 +120,9 @@ def test_a_policy_that_decides_every_step_is_asked_while_anybody_waits() -> None
     [
         ({"max_num_seqs": 0}, "engine.max_num_seqs=0: must be at least 1"),
         ({"max_prefill_tokens": 0}, "engine.max_prefill_tokens=0: must be at least 1"),
-        ({"init_new_token_ratio": 0.0}, "engine.init_new_token_ratio=0.0: must be above 0"),
-        ({"min_new_token_ratio_factor": 2.0}, "min_new_token_ratio_factor=2.0: must be above 0"),
-        ({"schedule_conservativeness": -1.0}, "schedule_conservativeness=-1.0: must be finite"),
+        ({"init_new_token_ratio": 0.0}, "engine.init_new_token_ratio=0: must be above 0"),
+        ({"min_new_token_ratio_factor": 2.0}, "min_new_token_ratio_factor=2: must be above 0"),
+        ({"schedule_conservativeness": -1.0}, "schedule_conservativeness=-1: must be finite"),
         ({"clip_max_new_tokens": 0}, "engine.clip_max_new_tokens=0"),
     ],
 )
