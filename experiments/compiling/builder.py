@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -106,14 +107,35 @@ def _run(
     kept = {name: value for name, value in os.environ.items() if name not in _STRAYS}
     environment = {**kept, compiled.SWITCH: "0", **(more or {})}
     log = compiled.builds_folder() / f"{target.name}.log"
-    done = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    if done.returncode:
+    code, said = _output(command, folder, environment)
+    if code:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(done.stdout)
-        _fail(done.stdout.decode(errors="replace"), log)
+        log.write_bytes(said)
+        _fail(said.decode(errors="replace"), log)
     log.unlink(missing_ok=True)
+
+
+def _output(
+    command: list[str], folder: Path | None, environment: dict[str, str]
+) -> tuple[int, bytes]:
+    """Exit code and output of a process; if we are interrupted, so are all that it has started."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate()
+    except BaseException:
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        raise
+    return process.returncode, said
 
 
 def _fail(output: str, log: Path) -> NoReturn:

@@ -24,8 +24,8 @@ def translate(out: Path, files: list[str]) -> None:
     )
     if os.name != "nt":
         for extension in extensions:
-            extension.extra_compile_args.extend(_EXACT)
-            extension.extra_link_args.append(_EXACT[0])
+            extension.extra_compile_args = [*extension.extra_compile_args, *_EXACT]
+            extension.extra_link_args = [*extension.extra_link_args, _EXACT[0]]
     build = ("build_ext", "--build-lib", str(out), "--build-temp", "objects")
     setup(
         name="flocksim-engine",

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -224,11 +225,39 @@ def test_flags_that_change_arithmetic_have_no_effect(
 def test_the_line_that_says_why_is_found(
     said: str, line: str, builds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = subprocess.CompletedProcess([], 1, said.encode())
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(builder, "_output", lambda *_: (1, said.encode()))
     with pytest.raises(ConfigError, match=f"does not compile here: {line}"):
         builder.try_out(builds / name(3))
     assert (builds / f"{name(3)}.log").read_text() == said
+
+
+def test_an_interrupted_process_takes_its_own_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interrupt comes when both run, which a named pipe says."""
+    os.mkfifo(tmp_path / "pipe")
+    script = "sleep 1000 & echo $! > pipe; wait"
+
+    def interrupted(_process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
+        pids.append(int((tmp_path / "pipe").read_text()))
+        raise KeyboardInterrupt
+
+    pids: list[int] = []
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        builder._output(["sh", "-c", script], tmp_path, dict(os.environ))
+    deadline_s = time.monotonic() + 20
+    while _runs(pids[0]):  # a killed process ends soon, not at once
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs: one that has ended may wait for its parent to notice."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("compiler", [" ", 'gcc "x'])
