@@ -20,15 +20,16 @@ $(VENV)/.run: pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
+	@echo "Installing the tools of the tests and of compiling into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
 demo: $(VENV)/.run ## Compare four routers at three rates on the embedded workload (under 2 minutes)
 	@$(BIN)/python -m experiments.demo
 
-test: lint types layers compile pytest ## Lint, types, import layers and all tests
+test: lint types layers compile pytest ## Lint, types, import layers, compiling, all tests
 
-compile: $(VENV)/.test ## The engine's busiest modules as machine code: twice as fast (a minute, once)
+compile: $(VENV)/.test ## The engine's busiest modules as machine code: about twice as fast (a minute, once)
 	@FLOCKSIM_COMPILED=0 $(BIN)/python -m experiments.compiling --if-possible
 
 lint: $(VENV)/.test ## ruff
@@ -55,7 +56,7 @@ $(KERNELS)/.ready: pyproject.toml
 test-kernels: $(KERNELS)/.ready ## Triton kernels against NumPy on the CPU, without flocksim's other packages
 	@$(KERNELS)/bin/python -m pytest tests/kernels
 
-bench: compile ## Simulated requests per second and memory against the targets (about 8 minutes)
+bench: compile ## Simulated requests per second and memory against the targets (about 5 minutes)
 	@$(BIN)/python -m tests.bench
 
 clean: ## Remove the venv, caches and outputs

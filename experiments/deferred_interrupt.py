@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sim.interrupts import RaisingHandler
+
 
 @contextmanager
 def deferred_interrupt() -> Iterator[None]:
@@ -51,7 +53,7 @@ def undisguised_interrupts() -> Iterator[None]:
         is_seen = True
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, RaisingHandler(note))
     try:
         yield
     except Exception:

@@ -13,7 +13,7 @@ from experiments.results.executor_notes import reserved_line
 from experiments.results.flags import is_told
 from experiments.results.gpu_time import told_shares
 from experiments.results.handover import handover_line, roles_line
-from sim.compiled import form_in_use
+from sim.compiled import form_in_use, is_stale
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,7 +176,8 @@ def wall_line(run: JobRun) -> str:
         done = sum(int(one.metrics[name] or 0) for one in run.replications for name in ended)
     simulate_s = run.wall_s["simulate"]
     speed = f"; {digits(done / simulate_s)} simulated requests/s" if simulate_s > 0 else ""
-    return f"wall time: {phases}{speed} ({form_in_use()})"
+    stale = "; its sources have changed since flocksim-compile" if is_stale() else ""
+    return f"wall time: {phases}{speed} ({form_in_use()}{stale})"
 
 
 def _latency_table(metrics: Mapping[str, Any]) -> "Table":

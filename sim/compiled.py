@@ -65,6 +65,17 @@ def form_in_use() -> str:
     return "plain Python" if build_in_use() is None else "compiled engine"
 
 
+def is_stale() -> bool:
+    """Whether this process runs plain Python because the sources have changed since a build."""
+    return build_in_use() is None and not is_complete(build_folder()) and has_builds()
+
+
+def has_builds() -> bool:
+    """Whether there are builds, of whatever sources."""
+    builds = builds_folder()
+    return builds.is_dir() and any(map(is_complete, builds.iterdir()))
+
+
 def _refuse(line: str) -> NoReturn:
     print(f"flocksim: error: {line}", file=sys.stderr)
     raise SystemExit(2)

@@ -59,6 +59,7 @@ def simulate(
         ConfigError: the spec contradicts itself.
         InvalidDecisionError: a policy returned something impossible.
         InvariantError: with `spec.check`, the simulator broke one of its invariants.
+        KeyboardInterrupt: Ctrl-C came again, because an event did not end.
     """
     workload.validate()
     clock = StepClock()
@@ -70,6 +71,8 @@ def simulate(
         with rare_collections(), stop_on_interrupt(clock):
             clock.run_calls(None if horizon_s is None else float(horizon_s))
     except KeyboardInterrupt:
+        if clock.is_torn:
+            raise
         is_interrupted = True
     if not is_interrupted and horizon_s is None:
         _refuse_abandoned(cluster)

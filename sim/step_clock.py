@@ -37,12 +37,14 @@ class StepClock(simpy.Environment):
         keys: counter of calls and events; equal times and orders are served in its order.
         is_past_steps: whether the follow-ups of this instant are being served, so that steps which
             end now have ended.
+        is_torn: whether an interrupt came in the middle of an event.
     """
 
     is_past_steps = False
 
     def __init__(self) -> None:
         super().__init__()
+        self.is_torn = False
         self.queue: list[Any] = self._queue
         self.keys = self._eid
 

@@ -20,7 +20,7 @@ from sim.errors import ConfigError
 PACKAGES = ("sim", "hwmodels", "hwmodels.attention")
 """Packages that name modules in `COMPILED`."""
 
-_NEEDS = "pip install 'flocksim[compile]'"
+_NEEDS = "pip install 'mypy[mypyc]' setuptools (in a checkout: make compile)"
 
 _STRAYS = ("CFLAGS", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDSHARED", "MYPYPATH")
 """Variables that would change what is built; the compiler alone may be chosen (CC)."""
@@ -46,7 +46,8 @@ def why_impossible() -> str | None:
     except (ValueError, IndexError):
         return f"CC={said!r}: must be the command of a C compiler"
     if os.name != "nt" and shutil.which(compiler) is None:
-        return f"no C compiler: {compiler} not found (Debian: gcc; macOS: xcode-select --install)"
+        known = "set CC, or Debian: gcc; macOS: xcode-select --install"
+        return f"no C compiler: {compiler} not found ({known})"
     header = Path(sysconfig.get_path("include")) / "Python.h"
     if not header.is_file():
         return f"no headers of this Python: {header} not found (Debian: python3-dev)"

@@ -21,7 +21,7 @@ NAME = "flocksim-compile"
 
 HELP = """\
 Translate the busiest modules of the engine to machine code with mypyc (about a minute, once): the
-same results, byte for byte, about twice as fast.
+same results, byte for byte, 1.6 to 2.9 times as fast (loading and writing aside).
 
 The sources stay what counts. A build belongs to the sources it was made from: after an edit below
 sim/ or hwmodels/ flocksim runs them as plain Python again, until this command is given anew.
@@ -32,7 +32,7 @@ EXAMPLES = f"""\
 examples:
   flocksim-compile               compile, if these sources are not yet
   flocksim-compile --status      which form runs, and why
-  flocksim-compile --remove      back to plain Python for good
+  flocksim-compile --remove      back to plain Python, until it is compiled again
   {compiled.SWITCH}=0 flocksim ...   plain Python for one run (to debug, or to compare)
 
 It needs a C compiler and mypy (pip install 'flocksim[compile]'). Builds lie in the environment, in
@@ -72,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
         description=HELP,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     what = found.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="say which form runs, and why")
@@ -153,9 +154,8 @@ def status(wish: str) -> str:
         if wish == "0":
             return f"plain Python, because {compiled.SWITCH}=0; compiled: {folder}"
         return f"compiled: {folder}"
-    builds = compiled.builds_folder()
-    others = builds.is_dir() and any(map(compiled.is_complete, builds.iterdir()))
-    why = "the sources have changed since they were compiled" if others else "not compiled"
+    are_others = compiled.has_builds()
+    why = "the sources have changed since they were compiled" if are_others else "not compiled"
     return f"plain Python: {why} ({NAME})"
 
 

@@ -15,6 +15,7 @@ from sim import compiled
 from sim.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
+INSTALL = "pip install 'mypy[mypyc]' setuptools (in a checkout: make compile)"
 
 
 @pytest.fixture
@@ -133,8 +134,8 @@ def test_status_without_a_build(builds: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("missing", "line"),
     [
-        ("mypyc", "mypyc not installed: pip install 'flocksim[compile]'"),
-        ("setuptools", "setuptools not installed: pip install 'flocksim[compile]'"),
+        ("mypyc", f"mypyc not installed: {INSTALL}"),
+        ("setuptools", f"setuptools not installed: {INSTALL}"),
     ],
 )
 def test_a_missing_package_is_one_line(
@@ -280,7 +281,9 @@ def test_builds_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     assert done.stderr.startswith("flocksim-compile: error: ")
 
 
-@pytest.mark.parametrize("arguments", [["--nothing"], ["more"], ["--status", "--remove"]])
+@pytest.mark.parametrize(
+    "arguments", [["--nothing"], ["more"], ["--forc"], ["--status", "--remove"]]
+)
 def test_a_mistake_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run_command(arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
